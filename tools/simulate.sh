@@ -16,4 +16,4 @@ case ${SIM_PROFILE:-release} in
 esac
 SIM_SEEDS=${1:-20000} SIM_FIRST=${2:-0} SIM_THREADS=${SIM_THREADS:-$(nproc)} \
     cargo test --quiet "${chosen[@]}" --test sim -- \
-    --nocapture the_volume_loses_nothing::nothing_that_was_flushed_is_lost
+    --nocapture the_volume_loses_nothing::flushed_blocks_are_not_lost

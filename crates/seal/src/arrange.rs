@@ -1,11 +1,11 @@
 //! Sources that come and go, where each has columns of its own.
 //!
-//! A source that is named and not known gets a column that no source has; if there is none, the
-//! code gets more data columns first, by a commit of its own that changes nothing but what the
-//! shards are called: old parity is right for the wider code, whose new columns hold zeros. Then
-//! the new source is sealed like new files of any source. A source that is to be forgotten is
-//! emptied like one whose files were removed, and leaves the list by a last commit. Killed between
-//! these commits, the next seal goes on from where it was.
+//! A named source that is not known gets a column without a source. If there is none, the code
+//! first gets more data columns, by a commit of its own that changes only the columns of the
+//! shards: old parity is right for the wider code, whose new columns hold zeros. Then the new
+//! source is sealed like new files of any source. A forgotten source is emptied as if its files
+//! were removed, and leaves the list by a last commit. After a kill between these commits the next
+//! seal continues.
 
 use crate::Fault;
 use crate::apply::commit::Commit;
@@ -19,7 +19,7 @@ use crate::set::{Set, disk_name, record_of};
 use pantile::{Code, Codec};
 use pantile_format::{Manifest, Source, Timestamp};
 
-/// What must be done beside sealing what the sources hold.
+/// Changes of the set beside sealing the content of the sources.
 #[derive(Default)]
 pub(crate) struct Arrangement {
     /// The code that the set must have first.
@@ -28,8 +28,8 @@ pub(crate) struct Arrangement {
     pub(crate) forgotten: Vec<usize>,
 }
 
-/// Brings the sources of a tree into the order that the set has: those of the set, then those that
-/// are new, which get columns. Nothing is done where sources share columns.
+/// Brings the sources of a tree into the order of the set: its own ones, then new ones, which get
+/// columns. Sources that share columns stay as they are.
 ///
 /// Errors: one of the set is missing and is not to be forgotten; the code cannot have more columns.
 pub(crate) fn arrange(set: &Set<'_>, options: &SealOptions, tree: &mut Tree) -> Result<Arrangement, Fault> {
@@ -88,8 +88,8 @@ pub(crate) fn arrange(set: &Set<'_>, options: &SealOptions, tree: &mut Tree) -> 
     Ok(Arrangement { wider: None, forgotten })
 }
 
-/// Gives the set a code with more data columns. The set must be opened anew afterwards: its shards
-/// are of other columns.
+/// Gives the set a code with more data columns. The set must be opened again afterwards: its shards
+/// have other columns.
 pub(crate) fn widen(
     set: &mut Set<'_>,
     code: &Code,
@@ -107,7 +107,7 @@ pub(crate) fn widen(
     commit.run(set, manifest, &mut SealReport::default(), progress)
 }
 
-/// Takes sources that have no entries any more out of the set.
+/// Removes sources without entries from the set.
 pub(crate) fn forget(
     set: &mut Set<'_>,
     forgotten: &[usize],

@@ -1,16 +1,16 @@
-//! Extended attributes and ACLs: what is sealed of them, and what a file gets back.
+//! Extended attributes and ACLs, sealed and restored.
 //!
-//! An ACL is stored as the system keeps it, as an attribute. The mode of a file that has one shows
-//! the mask of the ACL where the group's bits are: restored without its ACL, the file would give
-//! its group what the mask allows to others. So whoever restores a mode restores the ACL first, and
-//! where that cannot be, the group gets no more than the ACL gave it.
+//! An ACL is stored as the system keeps it, as an attribute. The mode of a file with an ACL has the
+//! mask of the ACL in place of the group's bits: restored without its ACL, the file would give its
+//! group all that the mask allows to others. So the ACL is restored before the mode, and if that
+//! fails, the group gets no more than the ACL gave it.
 //!
-//! Invariant: nobody may do more with what is restored than with what was sealed, or with what
-//! stood there before it was healed.
+//! Invariant: a restored file gives no user more rights than it had when it was sealed, and a
+//! healed one no more than the file that it replaces.
 //!
-//! `security.*` and `trusted.*` of a set are given to what is made anew only if all rights are
-//! asked for, and as far as the system lets, which it lets root. Capabilities and setuid bits need
-//! the sealed owner as well. The report names each attribute that was not given.
+//! New files get the `security.*` and `trusted.*` of a set only if all rights are requested and the
+//! system allows it, as it does for root. Capabilities and setuid bits need the sealed owner as
+//! well. The report names each attribute that was not given.
 
 use crate::disk::{Disk, DiskFile, SETGID, within_group};
 use crate::report::NotDone;
@@ -18,36 +18,35 @@ use crate::set::names::{shown, shown_path};
 use pantile_format::{EntryKind, Fields, Manifest};
 use std::path::Path;
 
-/// The ACL of a file or directory.
 const ACL: &[u8] = b"system.posix_acl_access";
-/// What things that are made in a directory inherit.
+/// The ACL that new files in a directory inherit.
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
-/// What a program may do that only root may.
+/// Rights of root for a program.
 pub(crate) const CAPABILITIES: &[u8] = b"security.capability";
 
 /// Bits that make no sense without the owner, which is not restored.
 pub(crate) const SETUID_SETGID: u32 = 0o6000;
 
-/// What is given of the rights that were sealed.
+/// The part of the sealed rights that is given.
 #[derive(Clone, Copy)]
 pub(crate) struct Rights {
-    /// The bits of a mode that may be given.
+    /// The bits of a mode that can be given.
     most: u32,
     /// Attributes of the system, too.
     of_system: bool,
 }
 
 impl Rights {
-    /// All: of a file that is there and keeps its own.
+    /// All rights, for an existing file that keeps its own.
     pub(crate) const ALL: Rights = Rights { most: 0o7777, of_system: true };
 
-    /// Of a file that is there and keeps its own, but for what makes a program run with rights that
-    /// are not those of whoever starts it: others may have chosen its content.
+    /// All rights of an existing file but those that let a program run as another user than its
+    /// caller: other users may have chosen its content.
     pub(crate) const BUT_PROGRAMS: Rights = Rights { most: 0o7777 & !SETUID_SETGID, of_system: true };
 
-    /// For new files that do not get their owner: all but to run as an owner who may be
-    /// another, and no more than the umask leaves unless `modes` are asked for.
+    /// For new files without their owner: no right to run as an owner who may be another, and no
+    /// more than the umask leaves unless `modes` are requested.
     pub(crate) fn of_new(disk: &dyn Disk, modes: bool) -> Rights {
         let most = Rights::ALL.most & !SETUID_SETGID;
         Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
@@ -64,13 +63,13 @@ impl Rights {
         self.of_system
     }
 
-    /// Whether an attribute is given, if something is: of the owner alone no ACL, which gives its
-    /// rights before the mode narrows it.
+    /// True if the rights reach an attribute: rights of the owner alone need no ACL, which would
+    /// give its rights before the mode narrows it.
     fn is_asked(self, name: &[u8]) -> bool {
         self.most & 0o077 != 0 || (name != ACL && name != DEFAULT_ACL)
     }
 
-    /// Whether an attribute is given. One that gives the rights of root is as a setuid bit.
+    /// True if an attribute is given. One with rights of root is like a setuid bit.
     fn gives(self, name: &[u8]) -> bool {
         let is_of_system = name.starts_with(b"security.") || name.starts_with(b"trusted.");
         let may_be_another = self.most & SETUID_SETGID != 0;
@@ -81,7 +80,8 @@ impl Rights {
         mode & self.most
     }
 
-    /// What a directory may make things inherit: the umask is not asked when they are made.
+    /// The part of a directory's ACL that new files can inherit: these are created without the
+    /// umask.
     fn of_acl(self, acl: &[u8]) -> Vec<u8> {
         const OWNER: u8 = 0x01;
         const OTHERS: u8 = 0x20;
@@ -101,13 +101,13 @@ impl Rights {
 /// A name and a value.
 pub(crate) type Attribute = (Vec<u8>, Vec<u8>);
 
-/// Whether an attribute is kept. Others belong to a file system, not to the file.
+/// True if an attribute is sealed. Others belong to a file system, not to the file.
 fn is_kept(name: &[u8]) -> bool {
     let spaces: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
     name == ACL || name == DEFAULT_ACL || spaces.iter().any(|space| name.starts_with(space))
 }
 
-/// Those of all attributes that are kept, ascending by name.
+/// The attributes that are sealed, ascending by name.
 pub(crate) fn kept(mut all: Vec<Attribute>) -> Vec<Attribute> {
     all.retain(|(name, _)| is_kept(name));
     all.sort_unstable();
@@ -145,7 +145,7 @@ pub(crate) fn give_sealed(
     give(made, &attributes, (mode, rights), called, not_kept)
 }
 
-/// The attributes that an entry was sealed with.
+/// The sealed attributes of an entry.
 pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
     fields
         .xattrs()
@@ -154,9 +154,9 @@ pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
         .collect()
 }
 
-/// Whether a file has the attributes and the mode that [`give`] would give it.
+/// True if a file has the attributes and the mode that [`give`] would give it.
 ///
-/// Nothing is changed: a file that is there may have another name elsewhere.
+/// Nothing is changed: the file may have another name elsewhere.
 pub(crate) fn has(file: &dyn DiskFile, attributes: &[Attribute], (mode, rights): (u32, Rights)) -> bool {
     let (Ok(there), Ok(meta)) = (file.attributes(), file.meta()) else { return false };
     let mode = rights.of_mode(mode);
@@ -171,18 +171,18 @@ pub(crate) fn has(file: &dyn DiskFile, attributes: &[Attribute], (mode, rights):
     meta.mode == mode && given.iter().all(|own| there.contains(own)) && no_more()
 }
 
-/// The ACL that a file has.
+/// The ACL of a file.
 pub(crate) fn acl_of(file: &dyn DiskFile) -> std::io::Result<Option<Vec<u8>>> {
     Ok(file.attributes()?.into_iter().find(|(name, _)| name == ACL).map(|(_, acl)| acl))
 }
 
-/// The ACL that an entry was listed or sealed with.
+/// The listed or sealed ACL of an entry.
 pub(crate) fn acl_in(fields: &Fields) -> Option<&[u8]> {
     fields.xattrs().find(|(name, _)| *name == ACL).map(|(_, acl)| acl)
 }
 
-/// An ACL as it is after the mode was set: that is its owner's, its mask's and others' bits, and
-/// without a mask those of the group.
+/// An ACL after a change of mode: it takes the bits of the owner, the mask and others from the
+/// mode, and without a mask those of the group.
 fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
     const GROUP: u8 = 0x04;
     const MASK: u8 = 0x10;
@@ -198,14 +198,14 @@ fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
     acl
 }
 
-/// Gives something that was made anew exactly these attributes, as far as `rights` allow, and
-/// returns the mode that it may have: less than that of `rights` where its ACL cannot be given.
-/// What is not given is noted under the path that it will have.
+/// Gives a new file exactly these attributes, as far as `rights` allow, and returns the mode that
+/// it can have: less than that of `rights` if its ACL cannot be given. Attributes that are not
+/// given are reported under the path that it will have.
 ///
-/// An ACL is given last, as the mode that is set afterwards narrows it: until then nobody may do
-/// more than in the end.
+/// An ACL is given last, since the mode that is set afterwards narrows it: no user gets more rights
+/// in between.
 ///
-/// Its content must be written and its owner set already: both take attributes away.
+/// Its content must be written and its owner set before: both remove attributes.
 pub(crate) fn give(
     made: &dyn DiskFile,
     attributes: &[Attribute],
@@ -217,19 +217,19 @@ pub(crate) fn give(
     let mut attributes: Vec<&Attribute> =
         attributes.iter().filter(|(name, _)| rights.is_asked(name)).collect();
     attributes.sort_by_key(|(name, _)| name == ACL);
-    // What it inherited from the directory that it was made in.
+    // Inherited from its directory.
     let inherited = made.attributes().unwrap_or_default();
     for name in [ACL, DEFAULT_ACL] {
         let is_there = inherited.iter().any(|(there, _)| there == name);
         if is_there && !attributes.iter().any(|given| given.0 == name) {
-            // Where it cannot be taken away, the bits of the group stay its mask: with none of them
-            // it gives nothing to anybody.
+            // If it cannot be removed, the bits of the group stay its mask: without them it gives
+            // no rights.
             if made.set_attribute(name, None).is_err() && name == ACL {
                 mode &= !0o070;
             }
         }
     }
-    // Told in one sentence each, however many there are.
+    // One sentence for all refused ones, one for all failed ones.
     let (mut refused, mut failed) = (Vec::new(), Vec::new());
     for (name, value) in attributes {
         let value = &match &**name {
@@ -263,7 +263,7 @@ pub(crate) fn give(
     rights.of_mode(mode)
 }
 
-/// The first of some attributes, and how many there are besides.
+/// The first of some attributes, and the number of the others.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
     const SHOWN: usize = 3;
     let more = names.len().saturating_sub(SHOWN);
@@ -272,7 +272,7 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
     format!("attributes ({})", told.join(", "))
 }
 
-/// What an ACL gives to the owning group, three bits; nothing if it cannot be read.
+/// Rights of an ACL for the owning group, three bits; none if it cannot be read.
 fn group_of_acl(acl: &[u8]) -> u32 {
     const VERSION: [u8; 4] = 2u32.to_le_bytes();
     const GROUP_OBJ: u16 = 0x04;
@@ -293,7 +293,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn what_is_made_anew_gets_no_right_of_root_from_a_set() {
+    fn new_files_get_no_right_of_root_from_a_set() {
         let anew = |of_system| Rights { most: 0o755, of_system };
         let gives = |rights: Rights| {
             [&b"user.a"[..], b"trusted.a", b"security.selinux", b"security.capability"]
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Notes what is set of a file, in order.
+    /// Notes the attributes of a file, in the order in which they are set.
     #[derive(Default)]
     struct Noting(std::sync::Mutex<Vec<Attribute>>);
 
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_told_in_a_sentence_however_much_it_is() {
+    fn refused_attributes_are_reported_in_one_sentence() {
         let names =
             |space: &'static str| (0..1000).map(move |i| (format!("{space}{i:04}").into_bytes(), Vec::new()));
         let sealed: Vec<Attribute> = names("security.").chain(names("user.")).collect();

@@ -1,10 +1,10 @@
 //! The file layer: everything that touches the disk passes through [`Disk`], so that tests can
 //! count, fail and crash.
 //!
-//! A path is a name below a *root*: a directory that the person named, or to which a shard that she
-//! named leads, opened once by [`Disk::root`]. What lies below no root is not there; what lies
-//! below a root that was opened to be read cannot be changed. So a command that only looks cannot
-//! write, whatever a set, a link or another user makes of its names.
+//! A path is a name below a *root*: a directory that the user named, or the target of a named link
+//! to a shard, opened once by [`Disk::root`]. Paths below no root do not exist. Paths below a root
+//! opened for reading cannot be changed, so a command that only reads cannot write, whatever names
+//! a set, a link or another user contains.
 
 use pantile_format::Timestamp;
 use std::ffi::OsStr;
@@ -16,13 +16,13 @@ pub use crate::system::SystemDisk;
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
-/// The mode of a directory of shards or records that is made: whatever the umask says nobody else
-/// may put any there.
+/// The mode of a new directory of shards or records: no other user can write to it, whatever the
+/// umask allows.
 pub(crate) const ROOT_DIR: u32 = 0o755;
-/// The bit by which a directory gives its group to what is made in it.
+/// The bit by which new files get the group of their directory.
 pub(crate) const SETGID: u32 = 0o2000;
 
-/// Which file it is, whatever it is called.
+/// Identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// The number of the device.
@@ -31,38 +31,38 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// A directory that is a root, made if it was not there.
+/// A directory that was opened as a root, and created if it was missing.
 #[derive(Clone, Debug)]
 pub struct MadeRoot {
     /// Its path without links.
     pub path: PathBuf,
-    /// Which it is, if it was made for certain.
+    /// Identity, if it was certainly created now.
     pub made: Option<FileId>,
 }
 
-/// What may be done below a root.
+/// Permitted operations below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// Files are read and listed; whatever would change something is refused.
+    /// Files are read and listed; changes are refused.
     Read,
     /// Everything.
     Write,
 }
 
-/// A directory entry or file, as the system describes it; links are not followed.
+/// Description of a file or directory entry by the system; links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// What it is.
+    /// Kind of file.
     pub kind: MetaKind,
     /// In bytes.
     pub size: u64,
-    /// How many names it has.
+    /// Number of its names.
     pub names: u64,
     /// Permission bits.
     pub mode: u32,
-    /// When it was last modified, or what its owner says.
+    /// Time of modification, which its owner can set.
     pub mtime: Timestamp,
-    /// When it was last changed in any way: content, name, mode, or the time of modification.
+    /// Time of the last change of content, name, mode or time of modification.
     pub ctime: Timestamp,
     /// Which file it is.
     pub id: FileId,
@@ -72,7 +72,7 @@ pub struct Meta {
     pub group: u32,
 }
 
-/// What a path is.
+/// Kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaKind {
     /// A directory.
@@ -85,36 +85,35 @@ pub enum MetaKind {
     Other,
 }
 
-/// What the work needs of a file system. Nothing is durable before `sync` or `sync_dir` returned.
+/// Operations that this crate needs of a file system. Nothing is durable before `sync` or
+/// `sync_dir` returned.
 ///
-/// Below a root no symbolic link is followed, not even the last name of a path. A disk serves one
-/// command. A directory is the one that it was when it was found first: whatever has its path later
-/// is refused, so that nobody who exchanges names has one part of the work done elsewhere.
+/// Below a root no symbolic link is followed, not even as the last name of a path. A disk serves
+/// one command. A directory keeps the identity that it had when it was found first. Another one at
+/// its path is refused, so that an exchange of names diverts no part of the work.
 pub trait Disk: Send + Sync {
     /// Opens a directory as a root, or gives a root more access; its path without links.
     ///
-    /// The kernel follows links on the way to it, once: from then on the opened directory counts.
+    /// Links on the way to it are followed once, by the kernel: later only the opened directory
+    /// counts.
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf>;
-    /// As [`root`](Disk::root), of an absolute path that had no link on it when it was written down:
-    /// one that has a link now leads elsewhere.
+    /// As [`root`](Disk::root), of an absolute path without a link when it was recorded: a link now
+    /// would lead elsewhere.
     ///
     /// Errors: `ELOOP` if there is a link on the way.
     fn root_through_no_link(&self, path: &Path, access: Access) -> io::Result<()>;
-    /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not
-    /// there.
+    /// As [`root`](Disk::root), to write; missing directories on the path are created.
     ///
-    /// If it is made it has this mode from the start, or less by the umask. One that takes the place
-    /// of what was made just now counts as one that was there.
+    /// A new directory has this mode from the start, less the umask. One that another process
+    /// creates at the same moment counts as an existing one.
     fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot>;
-    /// Removes what [`make_root`](Disk::make_root) made of directories for a path, as far as they
-    /// are empty.
+    /// Removes the empty directories that [`make_root`](Disk::make_root) created for a path.
     fn unmake_root(&self, path: &Path);
-    /// Opens a file to read it. What is no regular file can be described, not read.
+    /// Opens a file to read it. Anything but a regular file can be described, not read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file to read and write it.
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Makes an empty file in place of whatever is there, readable for its owner alone until told
-    /// otherwise.
+    /// Creates an empty file, in place of an existing one, that only its owner can read at first.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Renames a file over another.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -122,33 +121,33 @@ pub trait Disk: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Opens the file system on which a directory lies, to make many files durable at once.
+    /// Opens the file system of a directory, to make many files durable at once.
     ///
-    /// Errors: `Unsupported` where the system would not tell that writing one of them failed.
+    /// Errors: `Unsupported` if the system would not report a failed write.
     fn open_system(&self, dir: &Path) -> io::Result<Box<dyn DiskSystem>>;
     /// Makes a directory, if it is not there.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes a directory, open to its owner alone until told otherwise; which one it is.
+    /// Creates a directory that only its owner can open at first; returns its identity.
     ///
     /// Errors: another directory took its place just now.
     fn make_private_dir(&self, path: &Path) -> io::Result<FileId>;
     /// Opens a directory to set its rights, attributes and time.
     ///
-    /// Whoever may make names beside it may exchange it for another of the same owner: compare
-    /// which one it is before it gets rights.
+    /// A user with write access beside it can exchange it for another directory of the same owner:
+    /// compare the identities before it gets rights.
     fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Gives a file another name, at which there is nothing yet, beside the one that it has.
+    /// Gives a file one more name that is free.
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     ///
-    /// The link gets a time of modification as far as the file system keeps times of links, and
-    /// unless another user has put something else in its place by then.
+    /// The link gets a time of modification if the file system keeps times of links and no other
+    /// user has replaced it in the meantime.
     fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()>;
     /// Gives a symbolic link an owner and a group.
     fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()>;
     /// Sets the time of modification of a directory.
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;
-    /// Opens whatever stands at a path to describe it; a link itself.
+    /// Opens a path to describe it; a link is not followed.
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>>;
     /// Describes a path; a link describes itself.
     fn meta(&self, path: &Path) -> io::Result<Meta> {
@@ -160,12 +159,12 @@ pub trait Disk: Send + Sync {
         let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
         device(path).zip(device(&path.join(".."))).is_some_and(|(own, above)| own != above)
     }
-    /// Describes the directories on the way to one: first the root that it lies below, last itself.
+    /// Describes the directories on a path: first the root, last the directory itself.
     ///
-    /// Each is described when the next one was opened in it: a rename that led there has changed
-    /// the times of both by then, whatever is exchanged meanwhile.
+    /// Each is described when the next one was opened in it: an earlier rename has already changed
+    /// the times of both, whatever is exchanged in the meantime.
     fn way(&self, dir: &Path) -> io::Result<Vec<Meta>>;
-    /// Where a link points.
+    /// Target of a link.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.look(path)?.target()
     }
@@ -173,14 +172,14 @@ pub trait Disk: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.look(path)?.names()
     }
-    /// Keeps other commands that write from a directory, by a file of this user in it, until what
-    /// is returned is dropped; `None` where nobody can write or nothing can be locked.
+    /// Locks a directory against other writing commands, by a file of this user in it, until the
+    /// result is dropped; `None` if nobody can write there, or nothing can be locked.
     ///
     /// Errors: `WouldBlock` if another command works there.
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>>;
-    /// Whether a command that writes works in a directory, as far as this user may know.
+    /// True if a writing command works in a directory, as far as this user can see.
     fn is_locked(&self, dir: &Path) -> bool;
-    /// The permission bits that nothing gets which this process makes, unless it is told to.
+    /// The permission bits that new files of this process do not get by default.
     fn umask(&self) -> u32;
     /// Free bytes of the file system.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
@@ -188,10 +187,9 @@ pub trait Disk: Send + Sync {
 
 /// An open file system.
 pub trait DiskSystem: Send + Sync {
-    /// Makes everything durable that was written to it, and every name given in it, since it was
-    /// opened.
+    /// Makes all writes and names since it was opened durable.
     ///
-    /// Cost: what other programs have not written back yet is written too.
+    /// Cost: pending data of other programs is written too.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -204,7 +202,7 @@ pub trait DiskFile: Send + Sync {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all bytes at an offset.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Cuts it off, or fills it up with zeros.
+    /// Truncates it, or extends it with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
@@ -212,61 +210,60 @@ pub trait DiskFile: Send + Sync {
     fn meta(&self) -> io::Result<Meta>;
     /// Sets its permission bits and its time of modification.
     fn set_meta(&self, mode: u32, mtime: Timestamp) -> io::Result<()>;
-    /// Its extended attributes, in any order; none where the file system has no such thing.
+    /// Its extended attributes, in any order; none if the file system does not support them.
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
     /// Sets an extended attribute, or removes it.
     fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()>;
     /// Gives it an owner and a group.
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()>;
-    /// Gives a file that was created another name in the directory in which it was created, instead
-    /// of whatever has that name.
+    /// Gives a created file another name in the directory where it was created, in place of an
+    /// existing file.
     fn give_name(&self, path: &Path) -> io::Result<()>;
-    /// As [`give_name`](DiskFile::give_name), if nothing has that name.
+    /// As [`give_name`](DiskFile::give_name), if the name is free.
     ///
-    /// Errors: `AlreadyExists`. Where the file system has no such renaming, what takes the name
-    /// between a look and the renaming is replaced.
+    /// Errors: `AlreadyExists`. On file systems without such a renaming, a file that takes the name
+    /// between the check and the renaming is replaced.
     fn give_free_name(&self, path: &Path) -> io::Result<()>;
-    /// Removes a file that was created, by the name and in the directory in which it was.
+    /// Removes a created file, by its name in the directory where it was created.
     fn discard(&self) -> io::Result<()>;
-    /// What has a name in the directory in which a file was created, and would be replaced by
-    /// [`give_name`](DiskFile::give_name); the directory itself for no name.
+    /// Opens a name in the directory where a file was created: [`give_name`](DiskFile::give_name)
+    /// would replace it. No name opens the directory itself.
     fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>>;
-    /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell
-    /// says that they were.
+    /// True if a range has no hole, or if the file system cannot tell.
     fn is_stored(&self, _at: u64, _len: u64) -> bool {
         true
     }
 }
 
-/// What stood at a path when it was opened, whatever it is: all that is told is told of that one,
-/// whatever has its name by then.
+/// A file of any kind, opened at a path. All answers are about this file, even after the path got
+/// another one.
 pub trait Seen: Send + Sync {
     /// Describes it.
     fn meta(&self) -> io::Result<Meta>;
-    /// Its extended attributes, in any order; none where the file system has no such thing.
+    /// Its extended attributes, in any order; none if the file system does not support them.
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
     /// The names in a directory, sorted.
     fn names(&self) -> io::Result<Vec<PathBuf>>;
-    /// Where a link points.
+    /// Target of a link.
     fn target(&self) -> io::Result<PathBuf>;
-    /// Whether it is a link of the kernel's, which leads to what is open whatever is read in it.
+    /// True for a link of the kernel, which leads to an open file whatever its text is.
     fn is_of_kernel(&self) -> bool;
 }
 
-/// Whether a file belongs to the user who runs this.
+/// True if a file belongs to the user of this process.
 pub(crate) fn is_own(file: &Meta) -> bool {
     file.owner == rustix::process::geteuid().as_raw()
 }
 
-/// A mode of something that was made anew, whose group may be that of the directory that it was
-/// made in: if that is not this user's, it may do no more than everybody.
+/// The mode for a new file, which may have the group of its directory: a foreign group gets no more
+/// than all users.
 pub(crate) fn within_group(made: &dyn DiskFile, mode: u32) -> u32 {
     let is_of_hers = made.meta().is_ok_and(|meta| meta.group == rustix::process::getegid().as_raw());
     if is_of_hers { mode } else { mode & (!0o070 | (mode & 0o007) << 3) }
 }
 
-/// Sets the time of modification of an open file back to one that is earlier. Best effort: where
-/// that cannot be, more is read again than must be, or less is found to be touched.
+/// Sets the time of modification of an open file back to an earlier one. Best effort: on failure
+/// more files than necessary are read again, or fewer count as touched.
 pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
     if let Ok(meta) = file.meta()
         && mtime < meta.mtime
@@ -275,38 +272,37 @@ pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
     }
 }
 
-/// A path without links and dots, so that two spellings of one place are equal; as it is if there
-/// is nothing there, or links of others are on the way.
+/// A path without links and dots, so that two spellings of one place are equal; unchanged if it
+/// does not exist, or leads through links of other users.
 pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
     crate::links::kernel_path(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Everything was changed since.
+/// All files have changed since this time.
 pub(crate) const EPOCH: Timestamp = Timestamp { seconds: 0, nanos: 0 };
 
-/// What [`now`] says when it has gone on: all that was changed before this was called looks older,
-/// also where a file system keeps exact times, and what is changed afterwards does not. Takes a
-/// tick or two, some milliseconds.
+/// Returns [`now`] after its next tick, some milliseconds later: all earlier changes look older,
+/// even with exact times, and later ones do not.
 pub(crate) fn next_tick() -> Timestamp {
     let asked = exact_now();
     loop {
         std::thread::sleep(std::time::Duration::from_millis(1));
         let now = now();
-        // A clock that was set back does not have anybody wait for it.
+        // A clock that was set back ends the wait.
         if now > asked || exact_now() < asked {
             return now;
         }
     }
 }
 
-/// What the clock says that programs take times from which they set.
+/// The clock from which programs take the times that they set.
 pub(crate) fn exact_now() -> Timestamp {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
 }
 
-/// What the clock says by which the system stamps files, which is up to a tick behind: what is
-/// changed after this does not look older.
+/// The clock by which the system stamps files, up to a tick behind: later changes do not look
+/// older.
 pub(crate) fn now() -> Timestamp {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }

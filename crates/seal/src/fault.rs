@@ -1,8 +1,8 @@
-//! The one type for a command that did not do what it was asked for.
+//! The one error type of commands.
 //!
-//! The function that refuses writes the sentence and the hint, beside the rule that it applies: a
-//! hint is text of the code that would carry it out. Here are the type and the faults that several
-//! rooms have.
+//! The function that refuses writes the sentence and the hint beside the rule that it applies: a
+//! hint is text of the code that would carry it out. This module has the type and the faults that
+//! several rooms share.
 
 pub(crate) mod sentences;
 
@@ -15,37 +15,36 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The reason why a command did not do what it was asked for. Nothing that was there before is lost
-/// by any of them.
+/// The reason why a command failed. No fault loses earlier content.
 ///
-/// Shown, it is one sentence: `what`, then `hint`.
+/// Its text is one sentence: `what`, then `hint`.
 #[derive(Debug)]
 pub struct Fault {
-    /// The kind, for a caller that goes on by it.
+    /// The kind, by which a caller decides how to continue.
     pub kind: FaultKind,
     /// The fact, and the limit that it hits.
     pub what: String,
-    /// The file, directory or device that it is about, if it is about one.
+    /// The file, directory or device concerned, if any.
     pub path: Option<PathBuf>,
     /// The remedy; empty if there is none.
     pub hint: String,
 }
 
-/// Kinds of faults, told apart by what a caller can do next.
+/// Kinds of faults, by the next step of the caller.
 #[derive(Debug)]
 pub enum FaultKind {
     /// The request cannot be carried out as it is: another one can.
     Request,
     /// There is no shard at these paths.
     NoShards(Vec<PathBuf>),
-    /// A source is not there: most likely it is not mounted, and what is sealed of it is not to be
-    /// forgotten for that.
+    /// A source is missing: most likely it is not mounted, and its files must not be forgotten for
+    /// that.
     NoSource,
     /// A path is not there.
     NotThere,
     /// A file is where a directory is needed.
     NoDirectory,
-    /// Originals are to be read or repaired where the set says, and nobody else says so.
+    /// Originals would be read or repaired at places that only the set names.
     PlacesUnknown(Vec<DiskAt>),
     /// The file system is full, or would be.
     Full,
@@ -65,20 +64,20 @@ pub enum FaultKind {
     Pending,
     /// A journal cannot be read.
     BadJournal,
-    /// Files may be damaged or changed, and nothing tells which.
+    /// Files are damaged or changed, and it is unknown which.
     Suspect,
-    /// Something cannot be had with certainty from what is there.
+    /// Content cannot be recovered with certainty.
     Lost,
-    /// More is lost than the code can bear.
+    /// The loss exceeds the tolerance of the code.
     TooMuchLost {
-        /// Everything that is lost, and what would help.
+        /// Everything that is lost, and the remedy.
         losses: Box<Losses>,
         /// The report of the repairs made all the same.
         healed: Option<Box<HealReport>>,
     },
-    /// Something stood in the way of healing.
+    /// Some repairs were prevented.
     NotHealed(Box<HealReport>),
-    /// Files were healed from others that may be wrong, and nothing can tell.
+    /// Files were healed from others that may be wrong, without a check.
     HealedInDoubt(Box<HealReport>),
     /// Not everything was restored.
     NotRestored {
@@ -87,7 +86,7 @@ pub enum FaultKind {
         /// The report of the restored files and of the others.
         report: Box<UnsealReport>,
     },
-    /// The new state is decided, but not all of it is in the shards yet; what stood in the way.
+    /// The new state is decided, but not in all shards yet; the reason.
     Unfinished(Box<Fault>),
 }
 
@@ -96,7 +95,6 @@ impl Fault {
         Fault { kind, what: what.into(), path: None, hint: String::new() }
     }
 
-    /// Returns a fault of the request.
     pub(crate) fn request(what: impl Into<String>) -> Fault {
         Fault::new(FaultKind::Request, what)
     }
@@ -109,7 +107,7 @@ impl Fault {
         Fault { hint: hint.into(), ..self }
     }
 
-    /// As [`Fault::io`], for a file that is being sealed: one that went away has changed.
+    /// As [`Fault::io`], for a file that is being sealed: a missing one has changed.
     pub(crate) fn source(doing: &str, path: &Path, error: io::Error) -> Fault {
         match error.kind() {
             io::ErrorKind::NotFound => Fault::changed(path),
@@ -117,7 +115,7 @@ impl Fault {
         }
     }
 
-    /// A fault of the system, told apart by what to do about it.
+    /// A fault of the system, by the remedy.
     pub(crate) fn io(doing: &str, path: &Path, error: io::Error) -> Fault {
         let shown = path.display();
         let failed = || format!("{doing} {shown} failed: {error}");
@@ -209,7 +207,6 @@ impl Fault {
         Fault::new(FaultKind::TooMuchLost { losses, healed }, what)
     }
 
-    /// The fault of a seal without sources.
     pub(crate) fn no_sources() -> Fault {
         Fault::request("nothing to seal was named").hint("name a directory or files; if the shards of a set were here, name another directory of its shards")
     }
@@ -220,7 +217,6 @@ impl Fault {
         Fault::new(FaultKind::NoSource, what).at(path).hint("is it mounted? Name what is there")
     }
 
-    /// A block length that is none.
     pub(crate) fn block_len(given: u64) -> Fault {
         Fault::request(format!("a block of {given} bytes is not possible"))
             .hint("choose a power of two from 4096 to 1048576")
@@ -233,13 +229,13 @@ impl Fault {
             .hint(format!("it has {}", known.join(", ")))
     }
 
-    /// A pattern or path that fits nothing in the set.
+    /// A pattern or path without a match in the set.
     pub(crate) fn nothing_meant(what: &str) -> Fault {
         Fault::request(format!("nothing that is sealed fits '{what}'"))
             .hint("'pantile info --files' shows the paths of a set")
     }
 
-    /// Originals that would be read or written where nobody but the set says.
+    /// Originals would be read or written at places that only the set names.
     pub(crate) fn places_unknown(disks: Vec<DiskAt>) -> Fault {
         let at: Vec<PathBuf> = disks.iter().map(|at| at.path.clone()).collect();
         let what = format!(
@@ -250,7 +246,6 @@ impl Fault {
         Fault::new(FaultKind::PlacesUnknown(disks), what).hint("say where each disk is with --disk NAME=PATH")
     }
 
-    /// No shard where one was named.
     pub(crate) fn no_shards(named: &[PathBuf]) -> Fault {
         let what = format!("there is no shard in {}", sentences::paths(named));
         Fault::new(FaultKind::NoShards(named.to_vec()), what).hint(
@@ -259,8 +254,8 @@ impl Fault {
         )
     }
 
-    /// A file that has the name of what is restored; overwriting does not help if it was asked for,
-    /// or the file is of another kind.
+    /// A file at a restored path; overwriting does not help if it was requested, or the file is of
+    /// another kind.
     pub(crate) fn in_the_way(path: &Path, asked: bool) -> Fault {
         let (differs, hint) = match asked {
             false => {
@@ -274,7 +269,7 @@ impl Fault {
         Fault::request(format!("{} is in the way {differs}", path.display())).at(path).hint(hint)
     }
 
-    /// True for one that no other part of the same command can avoid.
+    /// True for a fault that affects every other part of the command as well.
     pub(crate) fn ends_all(&self) -> bool {
         matches!(self.kind, FaultKind::Cancelled | FaultKind::Full)
     }

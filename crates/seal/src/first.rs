@@ -35,7 +35,6 @@ pub(crate) struct Output {
 pub(crate) struct Encoder<'a> {
     pub(crate) world: World<'a>,
     pub(crate) geometry: &'a Geometry,
-    /// The layout that is written.
     pub(crate) grid: &'a Grid,
     /// Where each entry's original is.
     pub(crate) paths: &'a [PathBuf],
@@ -147,7 +146,7 @@ pub(crate) fn first_seal(
     Ok(describe(report, world.disk, &manifest, &geometry, &names))
 }
 
-/// The files whose loss alone is more than the code bears: the first 100, and their number.
+/// The files whose loss alone exceeds the tolerance of the code: the first 100, and their number.
 pub(crate) fn names_exposed(geometry: &Geometry, manifest: &Manifest) -> (Vec<String>, u64) {
     let exposed = exposed(geometry, &manifest.entries);
     let name = |&index: &usize| crate::set::names::shown(&crate::set::restored_path(manifest, index));
@@ -159,7 +158,7 @@ fn shown(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().take(100).map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
-/// What the walk left out.
+/// Paths that the walk left out.
 pub(crate) fn left_out(tree: &Tree) -> SealReport {
     SealReport {
         skipped: shown(&tree.skipped),
@@ -256,7 +255,7 @@ fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), Fa
     if !is_room {
         let block = manifest.block_len.bytes();
         return Err(Fault::request(format!(
-            "the checksums of blocks of {block} bytes need {need} bytes of memory, which are not to be had"
+            "the checksums of blocks of {block} bytes need {need} bytes of memory, which are not available"
         ))
         .hint("choose larger blocks, up to 1048576 bytes. Nothing was changed"));
     }
@@ -296,7 +295,7 @@ fn check_room(
     check_free(world.disk, geometry.stored_columns().map(need))
 }
 
-/// Refuses what needs more room than is free on the file system of a directory.
+/// Refuses a need that exceeds the free room on the file system of a directory.
 pub(crate) fn check_free(disk: &dyn Disk, needs: impl Iterator<Item = (PathBuf, u64)>) -> Result<(), Fault> {
     let mut systems: HashMap<Option<u64>, (PathBuf, u64)> = HashMap::new();
     for (dir, need) in needs {
@@ -372,7 +371,6 @@ fn write_all(
     journal::finish(&world, &names.journal(), &dirs)
 }
 
-/// Where an entry's original is.
 fn source_path(manifest: &Manifest, entry: &Entry) -> PathBuf {
     join(path_of(&manifest.sources[entry.source as usize].path), &entry.path)
 }

@@ -1,5 +1,5 @@
-//! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary
-//! file and a rename.
+//! Repairing the findings of a scan: lost shards are rebuilt and bad originals restored, each by a
+//! temporary file and a rename.
 
 mod originals;
 
@@ -38,13 +38,13 @@ pub(crate) fn heal(
             .at(path)
             .hint("to heal it alone, name it behind --: 'pantile heal DIR -- PATH'"));
     }
-    // Before the scan, which takes long; a directory that is not there is nobody's yet.
+    // Before the scan, which takes long; a missing directory needs no lock yet.
     set.manifest.features.check_writable().map_err(|error| Fault::format(&set.names.dir, error))?;
     let held = lock_out(set, options)?;
     crate::apply::repair::finish(set, progress)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
-    // Asked before anything is written or removed, which changes directories.
+    // Checked before the first write or removal, which changes directories.
     let files: Vec<(usize, Way)> = match set.manifest.mode {
         Mode::Full => Vec::new(),
         Mode::Beside => {
@@ -57,8 +57,8 @@ pub(crate) fn heal(
     report.strays_removed = remove_strays(set);
     let mut columns = columns_to_write(set, &report.found, &damage);
     if report.found.losses.is_some() {
-        // Whose journal lies elsewhere can still have what is lost here, with these shards as they
-        // are.
+        // With the journal of an unfinished change the lost content may be recovered from these
+        // very shards.
         let kept = [set.waiting.clone(), set.newer()].concat();
         columns.retain(|column| !kept.contains(column));
     }
@@ -69,7 +69,7 @@ pub(crate) fn heal(
     name_misnamed(set, &mut report);
     let _held_since = match &options.out {
         Some(out) if held.is_none() && !columns.is_empty() => {
-            // If it cannot be made, that is said of each shard.
+            // On failure each of its shards is reported.
             let _ = set.world.disk.make_root(out, ROOT_DIR);
             lock_out(set, options)?
         }
@@ -90,7 +90,7 @@ pub(crate) fn heal(
     verdict(report)
 }
 
-/// Repairs some originals beside their parity, and nothing else.
+/// Repairs some originals beside their parity, and no shard.
 fn heal_part(
     set: &mut Set<'_>,
     options: &HealOptions,
@@ -119,7 +119,7 @@ fn heal_part(
     verdict(report)
 }
 
-/// The rights of originals that are made anew.
+/// The rights of originals that are written again.
 fn rights(set: &Set<'_>, options: &HealOptions) -> Rights {
     Rights::of_new(set.world.disk, options.modes)
 }
@@ -154,7 +154,7 @@ fn left_changed(set: &Set<'_>, found: &VerifyReport) -> Vec<String> {
     found.files.iter().filter(is_left).map(|file| file.path.clone()).collect()
 }
 
-/// What healing came to.
+/// The outcome: the report, or a fault with it.
 fn verdict(report: HealReport) -> Result<HealReport, Fault> {
     match report.found.losses.clone() {
         Some(losses) => Err(Fault::too_much_lost(losses, Some(report))),
@@ -170,19 +170,18 @@ fn verdict(report: HealReport) -> Result<HealReport, Fault> {
     }
 }
 
-/// Returns how many there are, and the first of them.
+/// The number of paths, and the first with its reason.
 fn with_first(which: &str, all: &[NotDone]) -> String {
     let first = all.first().map_or(String::new(), |one| format!("; the first, {}: {}", one.path, one.reason));
     format!("{which}: {}{first}", all.len())
 }
 
-/// Takes shards of a later state from those that are written: if the others of that state come
-/// back, it is there again.
+/// Excludes shards of a later state from writing: that state returns with its other shards.
 fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) {
     let Some(newer) = set.newer_state() else { return };
     let have = set.manifest.generation.0;
     let lack = newer.lack.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    // Where a change was cut off, the others are those that are here.
+    // After a cut-off change the missing part is in the present shards.
     let unfinished = set.unfinished().filter(|unfinished| unfinished.generation == newer.generation);
     let journal = unfinished.map_or_else(String::new, |unfinished| {
         format!(" or, if that change was cut off, the directory of its journal, {},", unfinished.journal)
@@ -190,7 +189,7 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
     columns.retain(|column| {
         let Some((path, ShardStatus::Newer { generation })) = set.status.get(column) else { return true };
         let reason = format!(
-            "it is of generation {generation}, newer than {have}, which is all that can be had: bring the shards of generation {} of \
+            "it is of generation {generation}, newer than {have}, the newest recoverable one: bring the shards of generation {} of \
              columns {lack}{journal} or say --yes to write generation {have} over it",
             newer.generation
         );
@@ -199,9 +198,9 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
     });
 }
 
-/// The originals that may be healed: none where only the set says, and none while shards of a later
-/// state are there whose manifests cannot be read. What is there may be what was sealed then, and
-/// what is put back would not be.
+/// Returns the originals that can be healed: none if only the set names their place, and none
+/// beside shards of a later state without a readable manifest. The present files may have been
+/// sealed then, the restored ones were not.
 fn hold_back(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,
@@ -270,7 +269,7 @@ fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Keeps all others from the directory in which lost shards are to be made, if it is there.
+/// Locks the directory of lost shards, if it exists.
 fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, Fault> {
     match &options.out {
         Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock(out).map(Some),
@@ -278,7 +277,7 @@ fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, Fault>
     }
 }
 
-/// Removes what a command on this set left when it was killed: beside shards, and in the sources.
+/// Removes temporary files of killed commands on this set, beside shards and in the sources.
 fn remove_strays(set: &Set<'_>) -> Vec<String> {
     let disk = set.world.disk;
     let mut found: Vec<PathBuf> = Vec::new();
@@ -291,7 +290,7 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
     found.retain(|path| path.file_name().and_then(stray_of) == Some(own.as_str()));
     found.sort_unstable();
     found.dedup();
-    // Best effort: what cannot be removed is in nobody's way.
+    // Best effort: a leftover file is harmless.
     found.retain(|path| disk.remove(path).is_ok());
     let _ = crate::apply::journal::remove_temporaries(disk, &set.names);
     found.iter().map(|path| crate::set::names::shown_path(&path)).collect()
@@ -309,7 +308,7 @@ fn name_misnamed(set: &Set<'_>, report: &mut HealReport) {
     }
 }
 
-/// The columns whose shards are not what they should be and can be made better.
+/// The columns of damaged shards that can be improved.
 fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec<usize> {
     let stripes = set.manifest.stripes;
     found
@@ -320,7 +319,7 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
         .filter(|&column| {
             let gone = damage.stripes_gone(|cell| set.geometry.place[cell.usize()].0 == column);
             let lost = set.shards[column].is_none();
-            // Without checksums nothing marks a block that could not be had, or that rests on
+            // Without checksums no mark shows a block that was not recovered, or that depends on
             // doubtful ones.
             let marked = set.manifest.checksums || (gone == 0 && (damage.doubtful.is_empty() || !lost));
             marked && (gone < stripes || stripes == 0)
@@ -328,7 +327,7 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
         .collect()
 }
 
-/// Makes shards anew; where root does that among those of a user, for that user.
+/// Rebuilds shards; as root among the shards of a user, for that user.
 fn heal_shards(
     set: &Set<'_>,
     columns: &[usize],
@@ -348,7 +347,7 @@ fn heal_shards(
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
                     path: crate::set::names::shown_path(&output.path),
-                    reason: format!("the shard of column {} is made anew at this place", other.column),
+                    reason: format!("the shard of column {} is rebuilt at this place", other.column),
                 }),
             },
             Err((path, reason)) => {
@@ -365,21 +364,20 @@ fn heal_shards(
     done
 }
 
-/// A shard that is to be made anew.
+/// A shard that is rebuilt.
 struct Replacement {
     column: usize,
-    /// A change was prepared in the shard that is there: whatever lies behind its blocks stays
-    /// where it is.
+    /// A change was prepared in the present shard: all content behind its blocks stays at its
+    /// place.
     is_prepared: bool,
-    /// What is replaced: where a link leads, not the link.
+    /// The replaced file: the target of a link, not the link.
     path: PathBuf,
-    /// Beside it.
     temp: PathBuf,
     /// A shard of another set that is moved aside.
     aside: Option<PathBuf>,
 }
 
-/// Where a shard is made anew; or the path at which it cannot be, and why.
+/// The place where a shard is rebuilt; or the path where it cannot be, and the reason.
 fn replacement(
     set: &Set<'_>,
     column: usize,
@@ -392,8 +390,7 @@ fn replacement(
         let named = found.file_name().and_then(|file| column_of(file, &set.names.name));
         named.is_some_and(|named| named != column)
     };
-    // What stands in a shard's place may be the copy of another shard; it is moved aside, not
-    // replaced.
+    // In a shard's place may be the copy of another shard; it is moved aside, not replaced.
     let copy = |path: &Path| {
         let copy =
             set.superfluous.iter().find(|copy| copy.status.is_usable() && Path::new(&copy.path) == path);
@@ -401,12 +398,12 @@ fn replacement(
     };
     let aside = |path: &Path, whose: &str| Some(free_name(disk, path, whose));
     let (path, aside) = match (&set.shards[column], &options.out, set.status.get(&column)) {
-        // A shard that is read in the place of its own is a copy, and stays what it is.
+        // A shard that is read in the place of its own is a copy, and stays one.
         (Some(shard), _, Some((told, _))) if *told == shard.path => (shard.path.clone(), None),
         (None, Some(out), known) => {
             let path = out.join(home.file_name().unwrap_or_default());
             match known.filter(|(found, _)| spelt_one_way(found) == spelt_one_way(&path)) {
-                // Whatever else stands there is somebody's, of another set most likely.
+                // Any other file there is foreign, most likely of another set.
                 None if disk.meta(&path).is_ok() => {
                     let reason = "a file stands there that is none of the set's; move it away, or heal to another directory";
                     return Err((path, reason.into()));
@@ -418,12 +415,12 @@ fn replacement(
                 _ => (path, None),
             }
         }
-        // Somebody's data: it is moved aside, not replaced.
+        // Foreign data: it is moved aside, not replaced.
         (_, _, Some((found, ShardStatus::OtherSet { set: other }))) if *found == home => {
             let to = aside(&home, &format!("of-{other}"));
             (home, to)
         }
-        // Names were exchanged, and without a header nobody knows whose shard it is.
+        // Names were exchanged, and without a header the column of this one is unknown.
         (Some(shard), _, Some((found, ShardStatus::Unreadable { .. })))
             if *found == home && set.misnamed(column, &shard.path).is_some() =>
         {
@@ -449,7 +446,7 @@ fn replacement(
     let holds = |(_, shard): &(usize, &Shard)| *shard.path == *path;
     if let Some((other, _)) = others().find(holds) {
         return refuse(format!(
-            "the shard of column {other} has this name; give it its own, or heal again when that is made anew"
+            "the shard of column {other} has this name; give it its own, or heal again when that is rebuilt"
         ));
     }
     let (to, aside) = match aside {
@@ -483,16 +480,16 @@ fn replacement(
     Ok(Replacement { column, is_prepared, path: to, temp, aside })
 }
 
-/// What a shard is made anew in place of.
+/// The replaced file of a rebuilt shard.
 enum Behind {
-    /// What stands at this path: where it was looked for, or what a link leads to.
+    /// The file at this path: the usual one, or the target of a link.
     This(PathBuf),
-    /// A link that leads to something else than a shard of this set: whoever put it there does not
-    /// say where others write.
+    /// A link to another file than a shard of this set: its maker does not decide where others
+    /// write.
     Stranger,
 }
 
-/// Where writing to a shard's path leads; or why it leads nowhere.
+/// The file that a write to a shard's path reaches; or the reason why there is none.
 fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, String> {
     let disk = set.world.disk;
     let to = resolve(disk, path).map_err(|error| error.to_string())?;
@@ -500,15 +497,15 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         return Ok(Behind::This(to));
     }
     let dir = parent(&to);
-    // Nothing is there: then the user must have named the directory, or have sealed the set here
-    // and made the link, which leads to a shard by its name.
+    // The target is missing: then the user must have named the directory, or have sealed the set
+    // here and made the link, whose target has the shard's name.
     let is_meant = || {
         let is_shard = to.file_name() == set.names.shard(column).file_name();
         let is_own_link = || disk.meta(path).is_ok_and(|link| is_own(&link));
         set.places == Places::Recorded && is_shard && is_own_link()
     };
-    // A new disk has the directory that was mounted over, and no other. Without that it is most
-    // likely not mounted: nothing is written in its place.
+    // A new disk has the former mount point and no other directory. Without that it is most likely
+    // not mounted: no file is written in its place.
     let is_made = || disk.root(&parent(&dir), Access::Read).is_ok() && disk.make_root(&dir, ROOT_DIR).is_ok();
     if disk.list(&dir).is_err() && !(is_meant() && is_made()) {
         return Err(format!(
@@ -517,7 +514,7 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
             dir.display()
         ));
     }
-    // One that leads to the shard of another column is refused by whoever asks.
+    // A link to the shard of another column is refused by the caller.
     let is_read = || {
         let mut used = set.shards.iter().flatten();
         used.any(|shard| resolve(disk, &shard.path).is_ok_and(|path| path == to))
@@ -534,7 +531,7 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
     }
 }
 
-/// A name behind that of a file which nothing has.
+/// A free name that begins with that of a file.
 pub(crate) fn free_name(disk: &dyn Disk, path: &Path, whose: &str) -> PathBuf {
     let name = |more: u32| {
         let mut name = path.as_os_str().to_os_string();
@@ -625,8 +622,8 @@ fn give_up(
     }
 }
 
-/// Copies what lies behind the blocks of a shard: its meta area, and what a change has appended
-/// that may be decided. What cannot be read is lost.
+/// Copies the bytes behind the blocks of a shard: its meta area, and those that a possibly decided
+/// change has appended. Unreadable bytes are lost.
 fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
     const PIECE_BYTES: usize = 1 << 20;
     let mut at = shard.header.body_end().unwrap_or(BODY_OFFSET);
@@ -644,7 +641,7 @@ fn not_done(path: &Path, error: &Fault) -> NotDone {
     NotDone { path: crate::set::names::shown_path(&path), reason: error.to_string() }
 }
 
-/// What was computed in a stripe in doubt is as doubtful as what it was computed from.
+/// In a doubtful stripe a computed block is as doubtful as its inputs.
 fn forget_doubtful(window: &mut Window, damage: &Damage) {
     for run in damage.doubtful_in(window.stripes.clone()) {
         for i in window.places(&run) {
@@ -654,8 +651,8 @@ fn forget_doubtful(window: &mut Window, damage: &Damage) {
     }
 }
 
-/// Writes the columns' blocks and notes their checksums. A block that cannot be had keeps its
-/// checksum, or gets the one that says that nothing is known, so that it stays known as lost.
+/// Writes the columns' blocks and notes their checksums. A lost block keeps its checksum, or gets
+/// the one for unknown content, so that it stays known as lost.
 fn write_window(
     set: &Set<'_>,
     window: &mut Window,
@@ -673,8 +670,7 @@ fn write_window(
                 let stripe = window.stripes.start + i as u64;
                 if !have {
                     let bytes = window.bytes(i..i + 1);
-                    // What stands there now may be nearly right: it stays for whoever wants to look
-                    // at it.
+                    // The present bytes may be nearly right, and are kept for examination.
                     let kept = set.shards[output.column].as_ref().zip(set.geometry.place[cell.usize()].1);
                     let buffer = &mut window.arena.get_mut(cell.usize())[bytes];
                     buffer.fill(0);
@@ -683,8 +679,7 @@ fn write_window(
                     }
                 }
                 if set.manifest.checksums && set.geometry.lane_of[cell.usize()].is_none() {
-                    // A block that was only copied keeps its checksum: it may be wrong without
-                    // anybody knowing.
+                    // A copied block keeps its checksum: it may be wrong unnoticed.
                     let crc = match have && (set.judge || window.lost[i].contains(cell)) {
                         true => Crc64::of(window.block(cell, i)),
                         false => set.expected(cell, stripe).unwrap_or(Crc64::UNKNOWN),
@@ -726,7 +721,7 @@ fn finish_shards(
             let twice = [header.encode(), header.encode()].concat();
             output.file.write_at(&twice, 0).map_err(|e| Fault::io("writing", &output.path, e))?;
         }
-        // What was touched before must not look as if it was sealed since.
+        // Files touched before must not look as if they were sealed since.
         set.sealed_at.iter().for_each(|&time| set_back(&*output.file, time));
         if let Some((owner, group)) = owner {
             let given = output.file.set_owner(owner, group);

@@ -3,12 +3,11 @@
 //! A *set* is one sealed collection of files. [`seal`] writes one shard per column of a code; a
 //! shard describes itself and the whole set. In mode *full* the shards hold the data too, and
 //! [`unseal`] restores the tree from any sufficient part of them; in mode *beside* they hold parity
-//! only, and the original files are the data. [`verify`] finds what is missing or silently wrong,
-//! [`heal`] repairs it, and [`seal`] run again writes only what changed.
+//! only, and the original files are the data. [`verify`] finds missing and silently wrong blocks,
+//! [`heal`] repairs them, and [`seal`] run again writes only changes.
 //!
-//! What always holds, killed at any moment: the state before or the state after is there in full; a
-//! file that was changed since sealing is never repaired back; nothing damaged is blessed with new
-//! parity.
+//! Invariants, after a kill at any moment: the state before or the state after is there in full; a
+//! file that was changed since sealing is never repaired back; no damaged block gets new parity.
 //!
 //! ```no_run
 //! use pantile_seal::*;
@@ -20,9 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Two rooms: `set` finds out what is there, once `apply` has finished what a journal tells of;
-//! `apply` writes, behind a journal and in batches. The commands (`seal` with `first` and `update`,
-//! `heal`, `unseal`) stand above both.
+//! Two rooms: `apply` writes, behind a journal and in batches; `set` finds the state of a set, once
+//! `apply` has finished its journals. The commands (`seal` with `first` and `update`, `heal`,
+//! `unseal`) stand above both.
 //!
 //! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`]
 //! alone.
@@ -74,19 +73,19 @@ use std::path::Path;
 
 /// Seals the sources, or brings an existing set up to date with them.
 ///
-/// Errors: see [`Fault`]; what was sealed before is then as it was.
+/// Errors: see [`Fault`]; the earlier state is unchanged.
 pub fn seal(options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, Fault> {
     System::new().world().seal(options, progress)
 }
 
-/// Reads everything and says what is missing, wrong or changed.
+/// Reads everything and reports missing, wrong and changed files and blocks.
 pub fn verify(options: &VerifyOptions, progress: &mut dyn Progress) -> Result<VerifyReport, Fault> {
     System::new().world().verify(options, progress)
 }
 
-/// Repairs what [`verify`] finds, as far as the code can.
+/// Repairs the findings of [`verify`], as far as the code can.
 ///
-/// Errors: [`FaultKind::TooMuchLost`] if something remains; whatever could be repaired was.
+/// Errors: [`FaultKind::TooMuchLost`] if some remain; all others are repaired.
 pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, Fault> {
     System::new().world().heal(options, progress)
 }
@@ -96,16 +95,15 @@ pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<Un
     System::new().world().unseal(options, progress)
 }
 
-/// Writes a pin of a set: digests of all that it holds now, to be kept where nobody who can write
-/// to the set can.
+/// Writes a pin of a set: digests of its present content, to be kept out of reach of its writers.
 ///
-/// [`SetPaths::pin`] holds a set against it. Errors: [`FaultKind::NeedsHeal`] if a block is not
-/// what was sealed. Cost: every block is read; 32 bytes of pin for each.
+/// [`SetPaths::pin`] compares a set with it. Errors: [`FaultKind::NeedsHeal`] if a block is
+/// damaged. Cost: every block is read; 32 bytes of pin for each.
 pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<PinReport, Fault> {
     System::new().world().pin(set, file, progress)
 }
 
-/// The same of what was just sealed, and of nothing that took its place since.
+/// Writes a pin of the state that was just sealed, and of no later one.
 ///
 /// Errors: also [`FaultKind::Changed`].
 pub fn pin_sealed(
@@ -117,12 +115,12 @@ pub fn pin_sealed(
     System::new().world().pin_state(set, Some(&*sealed.manifest), file, progress)
 }
 
-/// Says which set lies there and which of its shards are present; reads headers and manifests only.
+/// Identifies a set and its present shards; reads headers and manifests only.
 pub fn open_set(set: &SetPaths) -> Result<SetInfo, Fault> {
     System::new().world().open_set(set)
 }
 
-/// Lists what is sealed; reads headers and manifests only.
+/// Lists the sealed paths; reads headers and manifests only.
 pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, Fault> {
     System::new().world().list(set, select)
 }
@@ -169,7 +167,7 @@ impl World<'_> {
         set.refuse_unnamed_sources()?;
         set::renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
-        // Blocks that are checked are those of the set, whoever changed it meanwhile.
+        // Checked blocks belong to the set, even during a change of another command.
         if done.is_err() || !set.judge {
             set.refuse_if_changed()?;
         }

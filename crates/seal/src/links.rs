@@ -17,7 +17,7 @@ pub(crate) fn is_of_kernel(seen: &OwnedFd) -> bool {
     rustix::fs::fstatfs(seen).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
-/// As many links as the system follows.
+/// The most links that the system follows.
 const LINKS_MOST: usize = 40;
 
 /// Where a path below a root leads: to itself, or along its links to a file that may not be there.
@@ -37,7 +37,7 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         }
         let to = parent(&path).join(link.target()?);
         match disk.root(&parent(&to), Access::Read) {
-            // If the directory is not there, neither is what the link leads to.
+            // In a missing directory the target is missing, too.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => path = to,
         }

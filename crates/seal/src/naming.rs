@@ -1,8 +1,8 @@
-//! Names of disks: what a path that is sealed is called in the set.
+//! Names of disks: the name of a sealed path in the set.
 //!
-//! A path is named by its last component, and by more of its components where several would have
-//! one name; `--disk NAME=PATH` names it. A set that is there keeps its names: a path is known by
-//! `--disk`, by the place where it was sealed or last recorded, or by its name.
+//! A path is named by its last component, and by more of its components if several would have one
+//! name; `--disk NAME=PATH` names it. An existing set keeps its names: a path is known by `--disk`,
+//! by its sealed or last recorded place, or by its name.
 
 use crate::Fault;
 use crate::disk::{Access, Disk, MetaKind};
@@ -31,7 +31,7 @@ pub(crate) struct Given {
     is_dir: bool,
 }
 
-/// Opens what is to be sealed.
+/// Opens the paths to be sealed.
 pub(crate) fn given(disk: &dyn Disk, options: &SealOptions) -> Result<Vec<Given>, Fault> {
     let plain = options.sources.iter().map(|path| (path, None));
     let named = options.disks.iter().map(|at| (&at.path, Some(at.name.as_bytes().to_vec())));
@@ -54,7 +54,7 @@ fn is_name(name: &[u8]) -> bool {
     is_component && name.len() <= NAME_BYTES_MOST && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }
 
-/// Refuses what would be sealed twice.
+/// Refuses paths that would be sealed twice.
 fn check(all: &[Given]) -> Result<(), Fault> {
     for (at, inner) in all.iter().enumerate() {
         if let Some(first) = all[..at].iter().find(|first| first.real == inner.real) {
@@ -80,8 +80,8 @@ fn same_name(first: &Path, second: &Path) -> Fault {
         .hint("give each path once, with a name of its own: --disk NAME=PATH")
 }
 
-/// Opens a source, or for a file the directory that it lies in, to be read; its path without links,
-/// and true if it is a directory.
+/// Opens a source, or the directory of a file, to be read; returns its path without links, and true
+/// if it is a directory.
 fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), Fault> {
     let bad = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Fault::no_source(path),

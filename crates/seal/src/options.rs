@@ -1,4 +1,4 @@
-//! What a caller asks for.
+//! Options of the callers.
 
 use crate::disk::{Disk, SystemDisk};
 use crate::set::select::Select;
@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 pub use pantile_format::Mode;
 
-/// Hears how far the work is, and may end it.
+/// Receives the progress of the work, and can cancel it.
 pub trait Progress {
-    /// A new part of the work begins; it will advance by about so many bytes.
+    /// A new part of the work begins, of about this many bytes.
     fn phase(&mut self, name: &'static str, total_bytes: u64);
-    /// So many bytes more are done.
+    /// The number of bytes done since the last call.
     fn advance(&mut self, bytes: u64);
-    /// Something that the user should know, in a line; the work goes on.
+    /// A line for the user; the work goes on.
     fn warn(&self, _text: &str) {}
     /// Asked often; `true` ends the work at a safe point with `FaultKind::Cancelled`.
     fn cancelled(&self) -> bool {
@@ -23,7 +23,7 @@ pub trait Progress {
     }
 }
 
-/// Nobody listens.
+/// Ignores all progress.
 pub struct Silent;
 
 impl Progress for Silent {
@@ -31,15 +31,15 @@ impl Progress for Silent {
     fn advance(&mut self, _bytes: u64) {}
 }
 
-/// What to seal, where to, and by which code. `None` means: as the set has it, or the default for a
-/// new one.
+/// Sources, directory and code of a seal. `None` keeps the choice of the set, or takes the default
+/// for a new one.
 #[derive(Clone)]
 pub struct SealOptions {
     /// Directories and files. One directory is the root itself; several sources are kept apart by
     /// their names.
     pub sources: Vec<PathBuf>,
-    /// More sources, by the names that they have as disks of the set. If nothing else is named, the
-    /// other disks of the set are where this user's record says.
+    /// More sources, by their names as disks of the set. If no other source is named, the other
+    /// disks of the set are at their recorded places.
     pub disks: Vec<DiskAt>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
@@ -50,53 +50,52 @@ pub struct SealOptions {
     pub name: Option<OsString>,
     /// The code; needed the first time.
     pub code: Option<Code>,
-    /// Whether data is stored too (the default) or parity beside the original files.
+    /// Data is stored too (the default), or parity beside the original files.
     pub mode: Option<Mode>,
-    /// Whether each block has a checksum (the default).
+    /// True if each block has a checksum (the default).
     pub checksums: Option<bool>,
     /// Bytes of a block, a power of two from 4096 to 1048576; chosen from the size of the data
     /// unless given.
     pub block_len: Option<u64>,
-    /// The sources are those that were sealed, in another place now. Otherwise another place is
-    /// refused: another tree of the same name would take the place of the one that was sealed.
+    /// The named sources are the sealed ones, in another place now. Otherwise another place is
+    /// refused: another tree of the same name would replace the sealed one.
     pub moved: bool,
     /// The directory of this user's records of sets; none is written unless given.
     pub records: Option<PathBuf>,
-    /// Reads every file, and takes one that holds something else than was sealed for changed.
-    /// Otherwise those are not read whose size and times are as they were; and one that was touched
-    /// since without another size or time of modification, and holds something else, is refused:
-    /// damaged or changed.
+    /// Reads every file, and counts one with other content as changed. Otherwise files with
+    /// unchanged size and times are not read, and a file of the same size and time of modification
+    /// that was touched and has other content is refused: damaged or changed.
     pub read_all: bool,
-    /// Sources of the set that are not named are to be forgotten. Otherwise they must be named,
-    /// where each has a column of its own.
+    /// Forgets sources of the set that are not named. Otherwise each must be named if it has a
+    /// column of its own.
     pub forget: bool,
     /// Beside originals, several sources share all data columns, as one source does, and do not
     /// have a column each. Of a new set only.
     pub shared: bool,
-    /// Takes a file of the size that was sealed, of which all blocks but few hold what was sealed,
-    /// for changed; `read_all` does so too. Otherwise it is refused: damaged or changed.
+    /// Counts a file of the sealed size with few changed blocks as changed; so does `read_all`.
+    /// Otherwise it is refused: damaged or changed.
     pub accept_changes: bool,
-    /// As [`SetPaths::effort`], of the set that is there.
+    /// As [`SetPaths::effort`], of the existing set.
     pub effort: Option<u64>,
-    /// What is left out from now on, by patterns as in a `.gitignore` at the top of each source;
-    /// the set keeps it.
+    /// The paths that are left out from now on, by patterns as in a `.gitignore` at the top of each
+    /// source; the set keeps them.
     pub left_out: Option<LeftOut>,
-    /// How many files may be forgotten, because they are gone, without being asked for.
+    /// The number of missing files that may be forgotten without a request.
     pub removed_max: RemovedMax,
-    /// Only says what would be done.
+    /// Only reports the planned changes.
     pub dry_run: bool,
 }
 
-/// How many files of a source may be gone before sealing is refused: it is more likely not mounted
-/// then.
+/// The limit of missing files of a source, above which sealing is refused: it is more likely not
+/// mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RemovedMax {
     /// Half of them, or ten; and in a directory that is empty now, ten.
     #[default]
     Half,
-    /// So many.
+    /// This number.
     Files(u64),
-    /// So many of each hundred that are sealed.
+    /// This share of the sealed files.
     Percent(u64),
 }
 
@@ -127,7 +126,7 @@ impl SealOptions {
     }
 }
 
-/// A disk of a set by its name, and where it is now.
+/// A disk of a set by its name, and its present place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskAt {
     /// The name that the set has for it.
@@ -143,13 +142,12 @@ pub struct SetPaths {
     pub paths: Vec<PathBuf>,
     /// The name of the set, as reports have it, or its UUID, if several lie there.
     pub name: Option<String>,
-    /// Where disks of the set are now, if not where they were sealed or last recorded.
+    /// Present places of disks, if not as sealed or last recorded.
     pub disks: Vec<DiskAt>,
-    /// A pin that the set must fit: a manifest that does not is refused, a block that does not is
-    /// lost.
+    /// A pin that the set must fit: another manifest is refused, another block is lost.
     pub pin: Option<PathBuf>,
-    /// How much work the set may make, in steps of about a microsecond, where it may be somebody
-    /// else's; the least there is unless given. See docs/limits.md.
+    /// The most work for a set of unknown origin, in steps of about a microsecond; the least there
+    /// is unless given. See docs/limits.md.
     pub effort: Option<u64>,
     /// The directory of this user's records of sets. Originals are written to only if `disks` names
     /// their places, or a record has them.
@@ -157,7 +155,7 @@ pub struct SetPaths {
 }
 
 impl SetPaths {
-    /// The one set whose shards lie in a directory.
+    /// The one set with shards in a directory.
     pub fn dir(path: impl Into<PathBuf>) -> SetPaths {
         SetPaths { paths: vec![path.into()], ..SetPaths::default() }
     }
@@ -179,14 +177,14 @@ pub struct HealOptions {
     pub set: SetPaths,
     /// Judge by the equations of the code alone, as if there were no checksums.
     pub ignore_checksums: bool,
-    /// Where shards that are lost entirely are made anew; where the others lie unless given.
+    /// The directory for entirely lost shards; that of the others unless given.
     pub out: Option<PathBuf>,
     /// Writes over shards of a later state, of which too few are there.
     pub yes: bool,
-    /// Without checksums: repairs also what one set of columns explains, although it proves less
-    /// than is otherwise asked for.
+    /// Without checksums: also repairs columns whose explanation is unique but proves less than
+    /// usual.
     pub guess: bool,
-    /// Mode beside: heals these originals alone, and reads no more than that needs.
+    /// Mode beside: heals these originals alone, and reads no more than necessary.
     pub select: Select,
     /// Restored originals get all permissions that were sealed: setuid and setgid with
     /// their owner, and without it those that the umask denies.
@@ -200,9 +198,9 @@ pub struct UnsealOptions {
     pub set: SetPaths,
     /// Where the tree is restored; created if it is not there.
     pub target: PathBuf,
-    /// Whether files of other content that are in the way are replaced.
+    /// Replaces existing files of other content.
     pub overwrite: bool,
-    /// What is restored.
+    /// The paths to restore.
     pub select: Select,
     /// Restored files get all permissions that were sealed, as
     /// [`HealOptions::modes`](HealOptions::modes) says.

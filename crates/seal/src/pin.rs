@@ -1,10 +1,9 @@
-//! Pins: what a set must hold, as digests that a person keeps elsewhere.
+//! Pins: the content of a set, as digests that the user keeps elsewhere.
 //!
-//! Checksums find accidents; whoever writes to the shards can make them fit. A pin holds the BLAKE3
-//! digest of the manifest and of every block of one state of the set. Held against it, a set is
-//! judged block by block: one that has another digest is lost, whatever its checksum says, and what
-//! is computed in its place counts only if it has the digest. A manifest that is not the pinned one
-//! is refused before anything else is done with it.
+//! Checksums find accidents, but every writer of the shards can adapt them. A pin holds the BLAKE3
+//! digest of the manifest and of every block of one state of the set. A block with another digest
+//! is lost, whatever its checksum says, and a computed block counts only if it has the digest.
+//! Another manifest than the pinned one is refused before any use.
 //!
 //! Memory: the digests of one window of stripes. The file is `docs/pin-format.md`.
 
@@ -23,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Bytes of a pin that are read at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A pin that is held against a set.
+/// A pin that a set is compared with.
 pub(crate) struct Pin {
     header: PinHeader,
     file: Box<dyn DiskFile>,
@@ -50,8 +49,8 @@ impl Pin {
             }
             _ => {}
         }
-        // A pin is written from its first byte to its last: one with holes costs whoever made it
-        // nothing, and would be read as if it was there.
+        // A pin has no holes: a forger could make one of any length at no cost, which takes long to
+        // read.
         if !file.is_stored(0, len) {
             return Err(format(FormatError::NotStored { part, len_bytes: len }));
         }
@@ -64,7 +63,7 @@ impl Pin {
         Ok(Pin { header, file, path: path.to_path_buf() })
     }
 
-    /// Whether a manifest is the one that was pinned.
+    /// True if a manifest is the pinned one.
     pub(crate) fn is_of(&self, manifest: &Manifest) -> bool {
         digest_of_manifest(manifest) == self.header.manifest
     }
@@ -94,17 +93,17 @@ impl Pin {
             false => Err(Fault::new(
                 FaultKind::Lost,
                 format!(
-                    "the manifest of the set is not the one that {} pins: somebody changed what the set says of itself",
+                    "the manifest of the set is not the one that {} pins: it was changed since",
                     self.path.display()
                 ),
             )
             .at(&self.path)
-            .hint("bring the shards of a copy that nobody changed")),
+            .hint("bring the shards of an unchanged copy")),
         }
     }
 
-    /// For each block of a cell in some stripes whether it is what was pinned. What the pin cannot
-    /// be asked about is not.
+    /// For each block of a cell in some stripes, true if it is as pinned; false for blocks that are
+    /// not in the pin.
     pub(crate) fn fits(&self, cell: CellIndex, stripes: Range<u64>, blocks: &[u8]) -> Vec<bool> {
         let block = self.header.block_len.bytes() as usize;
         let mut digests = vec![0; blocks.len() / block * DIGEST_BYTES as usize];
@@ -117,17 +116,17 @@ impl Pin {
     }
 }
 
-/// What tells a manifest from any other, however much of it a forger chose.
+/// The digest of a manifest, which no forger can give another one.
 pub(crate) fn digest_of_manifest(manifest: &Manifest) -> [u8; DIGEST_BYTES as usize] {
     *blake3::hash(&manifest.encode()).as_bytes()
 }
 
-/// The same in hexadecimal digits.
+/// The digest of a manifest in hexadecimal digits.
 pub(crate) fn told(manifest: &Manifest) -> String {
     digest_of_manifest(manifest).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Where a pin lies, in a directory that the person named.
+/// The path of a pin, in a directory that the user named.
 fn place(disk: &dyn Disk, path: &Path, access: Access) -> std::io::Result<PathBuf> {
     let name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?;
     Ok(disk.root(&names::parent(path), access)?.join(name))
@@ -149,10 +148,9 @@ fn digest_of(file: &dyn DiskFile, len: u64) -> std::io::Result<[u8; DIGEST_BYTES
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Writes a pin of the set as it is, in place of whatever file has the name.
+/// Writes a pin of the present set, in place of any file of that name.
 ///
-/// Reads every block. Errors: `NeedsHeal` if one is not what was sealed, which must not be pinned
-/// as if it was.
+/// Reads every block. Errors: `NeedsHeal` if one is damaged, which must not be pinned.
 pub(crate) fn pin(set: &Set<'_>, path: &Path, progress: &mut dyn Progress) -> Result<PinReport, Fault> {
     let disk = set.world.disk;
     let path = &place(disk, path, Access::Write).map_err(|e| Fault::io("opening", path, e))?;

@@ -1,13 +1,12 @@
-//! What this user sealed on this machine: for each set a record of where its sources are, and a
-//! copy of its manifest.
+//! The record of each set that this user sealed on this machine, with the places of its sources and
+//! a copy of its manifest.
 //!
-//! A set names the places of its originals, and its maker may have named any place. A record says
-//! where this user's disks of the set are, so that later commands need no `--disk`. It is a text: a
-//! line for the format, a line with the digest of the manifest that was sealed last, and for each
-//! disk a line with its name (none if it is restored as the target itself) and one with its path.
-//! In both `\` and line feeds are written `\\` and `\n`. Each seal writes it again, and `heal`
-//! where
-//! `--disk` named a disk.
+//! A set names the places of its originals, and its maker may have named any place. A record has
+//! the places of this user's disks, so that later commands need no `--disk`. It is a text: a line
+//! for the format, a line with the digest of the manifest that was sealed last, and for each disk a
+//! line with its name (none if it is restored as the target itself) and one with its path. In both
+//! `\` and line feeds are written `\\` and `\n`. Each seal writes it again, and `heal` with a
+//! `--disk`.
 
 use crate::disk::{Access, Disk, DiskFile, ROOT_DIR};
 use crate::set::bounds::{Bounds, read_stored};
@@ -27,16 +26,16 @@ const AT: &str = "at ";
 /// The longest record that is read: longer than the paths of all sources that a manifest names.
 const BYTES_MOST: u64 = 1 << 20;
 
-/// What a record says.
+/// A record of a set.
 pub(crate) struct Record {
     /// The digest of the manifest that this user sealed last.
     pub(crate) manifest: String,
-    /// The names of the disks, and where they were last.
+    /// The names and last places of the disks.
     pub(crate) disks: Vec<(Vec<u8>, PathBuf)>,
 }
 
 impl Record {
-    /// Where the disk of this name was last.
+    /// The last place of a disk.
     pub(crate) fn path_of(&self, name: &[u8]) -> Option<&Path> {
         self.disks.iter().find(|(known, _)| known == name).map(|(_, path)| path.as_path())
     }
@@ -110,9 +109,9 @@ fn value(line: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Keeps a copy of the manifest of a set, by which it is read where its shards have lost theirs.
+/// Keeps a copy of the manifest of a set, for shards that have lost theirs.
 ///
-/// A copy of this generation stays as it is.
+/// A copy of this generation is kept.
 pub(crate) fn keep_manifest(disk: &dyn Disk, records: &Path, manifest: &[u8]) -> io::Result<()> {
     let Some((set, generation, len)) = Manifest::announced(manifest) else { return Ok(()) };
     disk.make_root(records, ROOT_DIR)?;

@@ -1,8 +1,8 @@
-//! What was found and done: plain data, serialisable, with nothing of the machinery in it.
+//! Reports of findings and work: plain, serialisable data without any of the machinery.
 
 use serde::{Deserialize, Serialize};
 
-/// What `open_set` finds: which set this is.
+/// Identity and condition of a set, returned by `open_set`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetInfo {
     /// Its UUID.
@@ -15,7 +15,7 @@ pub struct SetInfo {
     pub code: String,
     /// `full` or `beside`.
     pub mode: String,
-    /// Whether blocks have checksums.
+    /// True if blocks have checksums.
     pub checksums: bool,
     /// Bytes of a block.
     pub block_len: u64,
@@ -25,7 +25,7 @@ pub struct SetInfo {
     pub lanes: u64,
     /// Absolute paths that were sealed.
     pub sources: Vec<String>,
-    /// The names that they have as disks of the set.
+    /// Names of the sources as disks of the set.
     pub disk_names: Vec<String>,
     /// Files sealed.
     pub files: u64,
@@ -33,25 +33,24 @@ pub struct SetInfo {
     pub dirs: u64,
     /// Symbolic links sealed.
     pub links: u64,
-    /// Other names of files sealed.
+    /// Further names of sealed files.
     pub hard_links: u64,
     /// Bytes of all files.
     pub file_bytes: u64,
-    /// Every shard that should be there.
+    /// Every shard that the set should have.
     pub shards: Vec<ShardReport>,
-    /// Journals of changes that were decided and are not finished; a command that writes finishes
-    /// them.
+    /// Journals of decided, unfinished changes; a command that writes finishes them.
     pub pending: Vec<String>,
-    /// Mode beside: files that are too large for the code, so that parity alone does not bring them
-    /// back if they are lost as a whole; the first 100.
+    /// Mode beside: files too large for the code, which parity alone does not bring back if they
+    /// are lost as a whole; the first 100.
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
-    /// How many disks can fail, as shards and sources lie now.
+    /// Tolerance of disk failures, by the present places of shards and sources.
     pub survival: Survival,
-    /// Patterns of what is left out of the sources.
+    /// Patterns of paths that are left out of the sources.
     pub left_out: Vec<String>,
-    /// Whether what lies on another file system than its source is left out.
+    /// True if paths on another file system than their source are left out.
     pub one_file_system: bool,
 }
 
@@ -60,36 +59,35 @@ pub struct SetInfo {
 pub struct ShardReport {
     /// The column of the code.
     pub column: u64,
-    /// Where it was found; where it should be if it was not.
+    /// Path at which it was found, or else should be.
     pub path: String,
-    /// How it is.
+    /// Condition.
     pub status: ShardStatus,
-    /// Blocks that are not what they should be.
+    /// Wrong blocks.
     pub wrong_blocks: u64,
     /// The first of them.
     pub first_wrong: Option<BlockPlace>,
-    /// It bears the name of another column: the path that it should have.
+    /// The path that it should have, if it has the name of another column.
     pub misnamed: Option<String>,
 }
 
-/// A file that holds a shard of the set beside the one that counts, such as a copy. Nothing is
-/// written to it.
+/// A second file with a shard of the set, such as a copy. It is never written to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Superfluous {
-    /// Where it lies.
+    /// Its path.
     pub path: String,
-    /// The column that it says it is.
+    /// The column that its header gives.
     pub column: u64,
-    /// How it is.
+    /// Condition.
     pub status: ShardStatus,
 }
 
-/// A file that has got another name.
+/// A renamed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renamed {
-    /// What it was called.
+    /// Earlier name.
     pub from: String,
-    /// What it is called.
+    /// Present name.
     pub to: String,
 }
 
@@ -99,16 +97,15 @@ impl Renamed {
     }
 }
 
-/// How a shard is.
+/// Condition of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum ShardStatus {
     /// Header and manifest are good, and its length is right.
     Good,
-    /// One copy of its header is damaged; nothing is lost.
+    /// One copy of its header is damaged, without any loss.
     HeaderCopyDamaged,
-    /// Its copy of the manifest or its check table is damaged; its blocks are judged by what is
-    /// left.
+    /// Its copy of the manifest or its check table is damaged; its blocks are judged by the rest.
     MetaDamaged,
     /// It is not there.
     Missing,
@@ -129,8 +126,7 @@ pub enum ShardStatus {
         /// Its generation.
         generation: u64,
     },
-    /// It has a later commit than the newest state that what is there suffices for: the others of
-    /// that state are missing.
+    /// It has a later commit than the newest usable state: other shards of that state are missing.
     Newer {
         /// Its generation.
         generation: u64,
@@ -143,7 +139,7 @@ pub enum ShardStatus {
 }
 
 impl ShardStatus {
-    /// Whether its blocks can be read.
+    /// True if its blocks can be read.
     pub fn is_usable(&self) -> bool {
         matches!(self, ShardStatus::Good | ShardStatus::HeaderCopyDamaged | ShardStatus::MetaDamaged)
     }
@@ -160,42 +156,41 @@ pub struct BlockPlace {
     pub offset: u64,
 }
 
-/// How an original file is, compared with what was sealed.
+/// Condition of an original file, compared with the sealed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileStatus {
     /// Size and time of modification are as sealed.
     Unchanged,
-    /// Someone has changed it since; it is never repaired back.
+    /// Changed since it was sealed; it is never repaired back.
     Changed,
     /// It is not there.
     Missing,
-    /// It is there but was not sealed.
+    /// Present but not sealed.
     New,
-    /// It looks unchanged, but its content is not what was sealed.
+    /// Size and time are unchanged, the content is not.
     Rotten,
-    /// It has another time of modification and the size that was sealed, and so few of its blocks
-    /// hold something else that it may be damaged as well as changed. It is never repaired back,
-    /// and sealed anew only if that is asked for.
+    /// Of another time and the sealed size, with so few changed blocks that it may be damaged as
+    /// well as changed. It is never repaired back, and sealed again only on request.
     RotOrChange,
-    /// What was sealed lies under another path of the sources now, whole.
+    /// The whole content is now at another path of the sources.
     Renamed,
 }
 
-/// One path of the tree of which there is something to say.
+/// A path of the tree with a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReport {
     /// Its path in the restored tree.
     pub path: String,
-    /// How the original is.
+    /// Condition of the original.
     pub status: FileStatus,
     /// Blocks of its sealed content that are wrong or cannot be read.
     pub lost_blocks: u64,
-    /// Those of them that do not follow from what is left.
+    /// Lost blocks that cannot be computed from the rest.
     pub unrecoverable_blocks: u64,
 }
 
-/// A stripe, and what its equations say, where there are no checksums.
+/// Verdict of the equations on a stripe, in a set without checksums.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StripeFinding {
     /// The stripe.
@@ -204,11 +199,11 @@ pub struct StripeFinding {
     pub start: u64,
     /// The byte behind the last.
     pub end: u64,
-    /// What explains it.
+    /// Explanation of the contradiction.
     pub verdict: StripeVerdict,
 }
 
-/// What explains a byte range that does not satisfy the equations.
+/// Explanation of a byte range that contradicts the equations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum StripeVerdict {
@@ -219,8 +214,8 @@ pub enum StripeVerdict {
         /// A larger error looks so with a chance of at most one in 2 to this power; zero if it
         /// proves nothing.
         evidence_bits: u32,
-        /// Whether that is enough, and so it is for everything else in the stripe; only then is
-        /// anything repaired unasked.
+        /// True if the evidence suffices for the whole stripe; only then is it repaired without a
+        /// guess.
         certain: bool,
     },
     /// Different columns would explain it equally well.
@@ -228,84 +223,84 @@ pub enum StripeVerdict {
         /// Two of the explanations.
         examples: [Vec<u64>; 2],
     },
-    /// More is wrong than can be told.
+    /// No small set of columns explains it, or the search was cut short.
     Unlocatable,
 }
 
-/// More was lost than the code can bear.
+/// A loss beyond the tolerance of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Columns of the worst stripe that are lost.
     pub columns: Vec<u64>,
-    /// Stripes with blocks that do not follow from what is left.
+    /// Stripes with blocks that cannot be computed from the rest.
     pub stripes: u64,
     /// The first of them.
     pub first_stripe: u64,
-    /// Files that cannot be had whole, the first 100.
+    /// Files that cannot be restored whole, the first 100.
     pub files: Vec<String>,
     /// Their number.
     pub file_count: u64,
-    /// How many columns must come back at least.
+    /// The least number of columns that must come back.
     pub bring_back: u64,
-    /// Sets of columns of which each would be enough, the first 16.
+    /// Sets of columns that would each suffice, the first 16.
     pub enough: Vec<Vec<u64>>,
-    /// Whether any set of so many of the lost columns would be enough.
+    /// True if any set of that many lost columns would suffice.
     pub any: bool,
-    /// The number of sets that would be enough, of those that were tried.
+    /// The number of sufficient sets among those that were tried.
     pub enough_count: u64,
-    /// Mode beside: what holds the lost blocks of the worst stripe, shards and files.
+    /// Mode beside: shards and files that hold the lost blocks of the worst stripe.
     pub holders: Vec<String>,
-    /// Mode beside: sets of holders of which each would be enough, the first 16; `enough` are their
+    /// Mode beside: sets of holders that would each suffice, the first 16; `enough` are their
     /// columns.
     pub enough_holders: Vec<Vec<String>>,
-    /// A change that was cut off, or was perhaps, and whose journal does not lie where was looked.
+    /// A change that was or may have been cut off and whose journal was not found.
     pub unfinished: Option<Unfinished>,
 }
 
-/// A later state of a set, of which not enough shards are there.
+/// A later state of a set with too few shards present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewerState {
     /// Its generation.
     pub generation: u64,
-    /// The columns of its shards that are there.
+    /// The columns of its shards that are present.
     pub have: Vec<u64>,
-    /// The columns of those that are not.
+    /// The columns of its shards that are missing.
     pub lack: Vec<u64>,
 }
 
-/// A change of a set that some of its shards wait for. Its journal lies in the directory that was
-/// sealed into, where there may be links to the shards that were named; a command that is told that
-/// directory finishes it.
+/// A change that some shards of a set wait for. Its journal is stored in the directory that was
+/// sealed into, which may have links to the named shards; a command with that directory as its
+/// argument finishes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
     /// The name of its journal.
     pub journal: String,
-    /// The generation to which it leads.
+    /// The generation after the change.
     pub generation: u64,
-    /// The columns of the shards that have it; with none it is perhaps not decided, and there is no
+    /// The columns of the shards that have it; with none the change may be undecided and have no
     /// journal.
     pub have: Vec<u64>,
-    /// Those of the shards that wait for it.
+    /// The columns of the shards that wait for it.
     pub lack: Vec<u64>,
 }
 
-/// How many real disks can fail, as shards and sources lie now.
+/// Number of real disks that can fail, by the present places of shards and sources.
 ///
-/// A disk is what the system numbers as one device.
+/// A disk is one device of the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survival {
-    /// The disks on which parts of the set lie; empty if nothing can be lost, or if too much is
-    /// lost already.
+    /// The disks that store parts of the set; empty if nothing can be lost, or if too much is lost
+    /// already.
     pub disks: Vec<DiskContent>,
     /// Shards and sources that are lost already.
     pub gone: u64,
     /// How many more disks the code tolerates if each holds one column.
     pub promised: u64,
-    /// Any so many of the disks can fail, and everything comes back.
+    /// The largest number of disks whose failure, in any combination, loses nothing.
     pub survives: u64,
-    /// False if there are too many choices of disks to try them all: then more may be survived.
+    /// False if there are too many combinations of disks to try all; more may be survived.
     pub is_complete: bool,
-    /// Mode beside: several sources share all columns, and one of them would not come back alone.
+    /// Mode beside: several sources share all columns, and the loss of one alone is fatal to files.
     pub is_unborne: bool,
     /// Mode beside: one source is spread over all columns.
     pub is_one_source: bool,
@@ -314,17 +309,17 @@ pub struct Survival {
     /// Sealed files that are changed or missing in sources that are there, so that they do not help
     /// to recover others.
     pub unsealed: u64,
-    /// The smallest losses that cost files, the worst first, the first 16; none where the code
-    /// keeps its promise.
+    /// The smallest losses that cost files, the worst first, the first 16; none if the code keeps
+    /// its promise.
     pub losses: Vec<DiskLoss>,
     /// Their number.
     pub loss_count: u64,
 }
 
-/// A disk, and what of a set lies on it.
+/// A disk, and its parts of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskContent {
-    /// The source, or the directory of shards, that was found on it first.
+    /// The first source or directory of shards that was found on it.
     pub path: String,
     /// Mode beside: the sources on it.
     pub sources: Vec<String>,
@@ -335,38 +330,38 @@ pub struct DiskContent {
 /// Files that are lost if some disks fail together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskLoss {
-    /// The disks, by their place in the list of disks.
+    /// Indices in the list of disks.
     pub disks: Vec<u64>,
     /// Files that do not come back.
     pub files_lost: u64,
 }
 
-/// What became of a path since it was sealed.
+/// Change of a path since it was sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// It was not sealed, or as something of another kind.
+    /// Not sealed, or sealed as another kind.
     Added,
-    /// It holds something else, has another time, or leads elsewhere.
+    /// Of another content, time or target.
     Changed,
-    /// It is gone, or something of another kind.
+    /// Missing, or of another kind.
     Removed,
     /// Its content was sealed under another path.
     Renamed,
 }
 
-/// A path that `seal` would seal anew or forget.
+/// A path that `seal` would seal again or forget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathChange {
     /// Its path in the restored tree.
     pub path: String,
-    /// What became of it.
+    /// Change since it was sealed.
     pub is: Change,
-    /// What it was called, if it was renamed.
+    /// Earlier name of a renamed path.
     pub from: Option<String>,
 }
 
-/// What `list` finds.
+/// Sealed paths, returned by `list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
     /// The set's UUID.
@@ -375,14 +370,14 @@ pub struct Listing {
     pub name: String,
     /// The generation that is listed.
     pub generation: u64,
-    /// The paths, directories before what they hold.
+    /// The paths, directories before their content.
     pub paths: Vec<ListedPath>,
 }
 
 /// A path that is sealed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedPath {
-    /// Its path in the restored tree; empty for the root.
+    /// Path in the restored tree; empty for the root.
     pub path: String,
     /// `file`, `dir` or `link`.
     pub kind: String,
@@ -392,13 +387,13 @@ pub struct ListedPath {
     pub mode: u32,
     /// Seconds since 1970 of its time of modification.
     pub mtime_s: i64,
-    /// The nanoseconds of that.
+    /// Nanoseconds of the time of modification.
     pub mtime_ns: u32,
-    /// Where a link leads.
+    /// Target of a link.
     pub target: Option<String>,
 }
 
-/// What `seal` did.
+/// Result of `seal`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealReport {
     /// The set's UUID.
@@ -409,23 +404,22 @@ pub struct SealReport {
     pub code: String,
     /// `full` or `beside`.
     pub mode: String,
-    /// How many shards may be lost, whichever they are.
+    /// Shards that may be lost, in any combination.
     pub tolerance: u64,
     /// The generation after the work.
     pub generation: u64,
-    /// The BLAKE3 digest of the manifest after the work, as a pin has it; of what would be sealed
-    /// with `dry_run`.
+    /// The BLAKE3 digest of the manifest after the work, as in a pin; with `dry_run` of the one
+    /// that would be written.
     pub manifest: String,
-    /// Whether the set is new.
+    /// True if the set is new.
     pub first_time: bool,
-    /// Where the sources are, in the order of the set.
+    /// Places of the sources, in the order of the set.
     #[serde(skip)]
     pub(crate) places: Vec<(Vec<u8>, std::path::PathBuf)>,
     /// The manifest after the work, as it is stored.
     #[serde(skip)]
     pub(crate) stored_manifest: Vec<u8>,
-    /// The code that was given, or that the set had, where it got more data columns for more
-    /// sources.
+    /// The given or earlier code, if it got more data columns for more sources.
     pub widened_from: Option<String>,
     /// Files now sealed.
     pub files: u64,
@@ -433,12 +427,12 @@ pub struct SealReport {
     pub file_bytes: u64,
     /// Paths that were not sealed before.
     pub added: u64,
-    /// Files whose content was sealed anew, and links that lead elsewhere.
+    /// Files whose content was sealed again, and links with another target.
     pub changed: u64,
-    /// Paths that are no longer there.
+    /// Paths that are gone.
     pub removed: u64,
-    /// Files, among those added, whose content was sealed under a path that is gone; it was not
-    /// sealed anew.
+    /// Added files whose content had been sealed under a path that is gone; it was not sealed
+    /// again.
     pub renamed: u64,
     /// Files that were not read because size and time of modification were the same.
     pub unchanged: u64,
@@ -456,9 +450,9 @@ pub struct SealReport {
     pub block_len: u64,
     /// Bytes of all shards.
     pub shard_bytes: u64,
-    /// Bytes of all shards that hold parity, and manifests.
+    /// Paths of the shards.
     pub shards: Vec<String>,
-    /// Other names of files that are sealed.
+    /// Further names of sealed files.
     pub hard_links: u64,
     /// Files that changed while they were read; they are sealed as read and will be reported as
     /// changed. The first 100.
@@ -466,35 +460,34 @@ pub struct SealReport {
     /// Paths that are neither file, directory nor link, and were left out. The first 100.
     pub skipped: Vec<String>,
     /// Paths of more than 4,095 bytes below their source, which no system opens; they were left out
-    /// with what lies in them. The first 100.
+    /// with everything below them. The first 100.
     pub too_long: Vec<String>,
     /// How many there are.
     pub too_long_count: u64,
-    /// Paths that cannot be read now; what was sealed of them before is kept. The first 100.
+    /// Paths that cannot be read now; their earlier sealed state is kept. The first 100.
     pub unreadable: Vec<LeftUnread>,
     /// How many there are.
     pub unreadable_count: u64,
-    /// Temporary files that a killed command left, which were left out. The first 100.
+    /// Temporary files of killed commands, which were left out. The first 100.
     pub strays: Vec<String>,
-    /// Paths that a pattern leaves out; what lies in a directory that is left out is not counted.
+    /// Paths that a pattern leaves out, without the contents of directories among them.
     pub excluded: u64,
-    /// Directories on which another file system is mounted, of which only that they are there was
-    /// sealed. The first 100.
+    /// Directories with another file system mounted on them, sealed as empty. The first 100.
     pub other_systems: Vec<String>,
-    /// Whether nothing was written, and this is what would be done.
+    /// True if this is a rehearsal and nothing was written.
     pub dry_run: bool,
-    /// With `dry_run` every path that would be sealed anew or forgotten.
+    /// With `dry_run` every path that would be sealed again or forgotten.
     pub changes: Vec<PathChange>,
-    /// Mode beside: files that are too large for the code, so that parity alone does not bring them
-    /// back if they are lost as a whole; the first 100.
+    /// Mode beside: files too large for the code, which parity alone does not bring back if they
+    /// are lost as a whole; the first 100.
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
-    /// How many disks can fail, as shards and sources lie now.
+    /// Tolerance of disk failures, by the present places of shards and sources.
     pub survival: Survival,
 }
 
-/// What `verify` found.
+/// Findings of `verify`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// The set's UUID.
@@ -507,24 +500,24 @@ pub struct VerifyReport {
     pub mode: String,
     /// The generation that was verified.
     pub generation: u64,
-    /// Whether blocks were judged by checksums.
+    /// True if blocks were judged by checksums.
     pub by_checksums: bool,
-    /// Whether manifest and blocks were held against a pin.
+    /// True if manifest and blocks were compared with a pin.
     pub by_pin: bool,
-    /// Every shard that should be there.
+    /// Every shard that the set should have.
     pub shards: Vec<ShardReport>,
-    /// Files that hold a shard of the set beside the one that counts.
+    /// Further files that hold a shard of the set.
     pub superfluous: Vec<Superfluous>,
-    /// Every path of which there is something to say.
+    /// Every path with a finding.
     pub files: Vec<FileReport>,
     /// Files whose originals are as sealed.
     pub files_unchanged: u64,
-    /// Whether the originals were there to be compared.
+    /// True if the originals were there to be compared.
     pub sources_seen: bool,
-    /// Whether files that were renamed, or are new, were looked for in the sources: only in those
-    /// that were named, or that this user sealed here by her own record.
+    /// True if sources were searched for renamed and new files: only those that were named or are
+    /// in this user's record.
     pub sources_searched: bool,
-    /// Without checksums: where the equations fail, the first 1000.
+    /// Without checksums: places where the equations fail, the first 1000.
     pub findings: Vec<StripeFinding>,
     /// Without checksums: the number of all such places.
     pub finding_count: u64,
@@ -532,46 +525,46 @@ pub struct VerifyReport {
     pub stripes: u64,
     /// Bytes read.
     pub bytes_read: u64,
-    /// Whether nothing at all is wrong with the shards and, beside originals, with those.
+    /// True if the shards and, in mode beside, the originals have no fault at all.
     pub clean: bool,
-    /// Whether everything that is wrong can be repaired.
+    /// True if all damage can be repaired.
     pub recoverable: bool,
-    /// What cannot.
+    /// The damage that cannot.
     pub losses: Option<Losses>,
-    /// Whether there is anything that healing would repair or report.
+    /// True if heal would repair or report something.
     pub needs_heal: bool,
-    /// Mode beside: whether files were changed since, so that only sealing again protects them.
+    /// Mode beside: true if files have changed, so that only sealing again protects them.
     pub needs_seal: bool,
-    /// Where the sources are.
+    /// Places of the sources.
     pub sources: Vec<String>,
-    /// The names that they have as disks of the set.
+    /// Names of the sources as disks of the set.
     pub disk_names: Vec<String>,
-    /// Whether only the files that were named were looked at, and no shard.
+    /// True if only the named files were examined, and no shard.
     pub partial: bool,
     /// Sources that are not there, so that originals were not compared.
     pub sources_missing: Vec<String>,
     /// True if the caller named the sources, or this user's record has them: heal may write there.
     pub sources_known: bool,
-    /// Sources beside their parity of which nothing that was sealed is there: most likely a disk
-    /// that is not mounted, or was replaced.
+    /// Sources beside their parity in which no sealed file is left: most likely the disk is not
+    /// mounted, or was replaced.
     pub sources_emptied: Vec<String>,
-    /// Mode beside: originals that have another name now, the first 100.
+    /// Mode beside: renamed originals, the first 100.
     pub renamed: Vec<Renamed>,
-    /// If there are shards of a later state, and not enough of them: which.
+    /// A later state with too few shards.
     pub newer: Option<NewerState>,
-    /// Mode beside: files that are too large for the code, so that parity alone does not bring them
-    /// back if they are lost as a whole; the first 100.
+    /// Mode beside: files too large for the code, which parity alone does not bring back if they
+    /// are lost as a whole; the first 100.
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
-    /// How many disks can fail, as shards and sources lie now.
+    /// Tolerance of disk failures, by the present places of shards and sources.
     pub survival: Survival,
 }
 
-/// What `pin` wrote.
+/// Result of `pin`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinReport {
-    /// Where.
+    /// Path of the pin.
     pub path: String,
     /// The generation that is pinned.
     pub generation: u64,
@@ -581,25 +574,25 @@ pub struct PinReport {
     pub bytes: u64,
 }
 
-/// What `heal` did.
+/// Result of `heal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealReport {
-    /// What was found before.
+    /// Findings of the scan before the work.
     pub found: VerifyReport,
-    /// Shards that bore the name of another column and got their own back.
+    /// Shards that had the name of another column and got their own back.
     pub shards_renamed: Vec<Renamed>,
-    /// Files that stood in the place of a shard and were moved aside: shards of other sets, and
-    /// copies of other shards.
+    /// Files that were moved aside from the place of a shard: shards of other sets, and copies of
+    /// other shards.
     pub moved_aside: Vec<Renamed>,
-    /// Shards that were made anew or repaired, by path.
+    /// Shards that were rebuilt or repaired, by path.
     pub shards_written: Vec<String>,
     /// Original files that were repaired, by path.
     pub files_healed: Vec<String>,
-    /// Blocks that were put right.
+    /// Blocks that were repaired.
     pub blocks_repaired: u64,
-    /// Stripes in which a guess that was asked for said what is wrong.
+    /// Stripes that were repaired by a requested guess.
     pub stripes_guessed: u64,
-    /// Files that have changed since and were therefore left alone, by path.
+    /// Files left alone because they have changed, by path.
     pub left_changed: Vec<String>,
     /// Earlier contents of healed files that were touched since they were sealed, each beside its
     /// file as `FILE.before-heal`.
@@ -607,31 +600,31 @@ pub struct HealReport {
     /// Replaced blocks of such files where few differed, at their offsets with holes elsewhere,
     /// each beside its file as `FILE.replaced-blocks`.
     pub kept_blocks: Vec<String>,
-    /// Blocks that are wrong but could not be put right.
+    /// Blocks that are wrong but could not be repaired.
     pub blocks_left: u64,
-    /// Shards and files that could have been healed, but something stood in the way.
+    /// Shards and files whose repair was prevented, and the reason.
     pub not_healed: Vec<NotDone>,
-    /// Files that were healed without checksums and with no equation left, from files that were
-    /// touched since they were sealed: they may be wrong.
+    /// Files healed without checksums and with no equation left, from files touched after the seal:
+    /// they may be wrong.
     pub doubtful: Vec<NotDone>,
-    /// Temporary files of commands that were killed, which were removed, by path.
+    /// Temporary files of killed commands that were removed, by path.
     pub strays_removed: Vec<String>,
-    /// Attributes and ACLs that could not be given to files that were healed.
+    /// Attributes and ACLs that could not be given to healed files.
     pub not_kept: Vec<NotDone>,
 }
 
 /// A path that `seal` could not read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftUnread {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// The fault of the system.
+    /// The error of the system.
     pub reason: String,
-    /// The pattern by which it is left out.
+    /// The pattern that leaves it out.
     pub exclude: String,
 }
 
-/// What `unseal` did.
+/// Result of `unseal`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsealReport {
     /// Files written.
@@ -642,30 +635,29 @@ pub struct UnsealReport {
     pub dirs: u64,
     /// Links made.
     pub links: u64,
-    /// Other names given to files.
+    /// Further names given to files.
     pub hard_links: u64,
     /// Files and links that were there already with the same content.
     pub already_there: u64,
-    /// Blocks that had to be computed from others.
+    /// Blocks that were computed from others.
     pub blocks_reconstructed: u64,
-    /// Without checksums no block can be judged alone: whether that was so.
+    /// True if the set has no checksums, so that no block is judged alone.
     pub unchecked: bool,
-    /// Without checksums: whether so many shards are lost that no equation is left, and silent
-    /// damage would not show.
+    /// Without checksums: true if no equation is left, so that silent damage would not show.
     pub blind: bool,
-    /// Attributes and ACLs that could not be given to what was restored.
+    /// Attributes and ACLs that could not be given to restored files.
     pub not_kept: Vec<NotDone>,
-    /// What could not be restored: all of it, for whoever looks for it elsewhere.
+    /// Everything that could not be restored, in full, as a list for a search elsewhere.
     pub not_restored: Vec<NotDone>,
-    /// The number of that.
+    /// Their number.
     pub not_restored_count: u64,
 }
 
-/// A path, and why it could not be restored or healed.
+/// A path that could not be restored or healed, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotDone {
     /// The path.
     pub path: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }

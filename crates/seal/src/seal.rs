@@ -1,4 +1,4 @@
-//! The way in to sealing: for the first time, or again.
+//! The entry of sealing: for the first time, or again.
 
 use crate::apply::journal::{has_shards, set_of_journal};
 use crate::apply::lock::{Lock, lock};
@@ -40,8 +40,7 @@ pub(crate) fn seal(
     let made: Result<Vec<PathBuf>, Fault> = made.collect();
     let is_made = made.is_ok();
     let done = made.and_then(|dirs| seal_into(world, options, (&dirs, name), given, &mut held, progress));
-    // Who does not have the lock leaves the directories to whoever has it.
-    // The file by which it is locked lies in the directory.
+    // The lock is a file in the directory: only the command that has it removes the directories.
     let had_lock = held.take().is_some();
     if done.is_err() && (had_lock || !is_made) {
         outs(options).for_each(|out| world.disk.unmake_root(out));
@@ -158,13 +157,14 @@ fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<So
     naming::again(disk, (given.to_vec(), options.moved), &set.manifest.sources, record.as_ref())
 }
 
-/// What is left out of the sources of a set that is there: what it keeps, unless told anew.
+/// Patterns and files that are left out of the sources of an existing set: as it keeps them, unless
+/// given again.
 fn own(set: &Set<'_>, options: &SealOptions, dirs: &[PathBuf], name: &[u8]) -> Result<Own, Fault> {
     let left_out = options.left_out.clone().unwrap_or_else(|| set.manifest.left_out());
     Own::new([dirs, &set.shard_dirs()].concat(), name.to_vec(), left_out)
 }
 
-/// Finds out what would be done, and makes nothing.
+/// Reports the planned changes, and writes nothing.
 fn rehearse(
     world: World<'_>,
     options: &SealOptions,
@@ -195,8 +195,7 @@ fn rehearse(
         let report = crate::update::update(set, options, tree, progress)?;
         return report.ok_or_else(|| {
             Fault::request(
-                "a source that is new needs a column that the set does not have yet, and what is sealed then cannot be told \
-                 before",
+                "a new source needs a column that the set does not have yet, and only then its changes can be listed",
             )
             .hint("leave out --dry-run, or the new source")
         });
@@ -216,9 +215,9 @@ fn check_name(name: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns true if there is anything of a set of this name in any of the directories.
+/// Returns true if any of the directories has a file of a set of this name.
 ///
-/// Errors: there is nothing but a file that is called like its journal.
+/// Errors: the only such file has the name of its journal.
 fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, Fault> {
     let mut taken = None;
     for dir in dirs {
@@ -247,7 +246,7 @@ fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, Fault
                 ))
                 .hint("move it away, or seal under another name (--name)"),
                 Some(set) => Fault::request(format!(
-                    "{shown} tells of a change of the set {set}, of whose shards none is there; it was not touched"
+                    "{shown} records a change of the set {set}, but no shard of it is there; it was not touched"
                 ))
                 .hint(
                     "leave a symbolic link to each of these shards there, and any command finishes the change, or move it \

@@ -1,5 +1,4 @@
-//! Finding and opening a set: which shards belong to it, in which state each is, and the manifest
-//! they agree on.
+//! Finding and opening a set: its shards, their states, and the manifest that they agree on.
 
 pub(crate) mod bound;
 pub(crate) mod bounds;
@@ -53,14 +52,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-/// An original file, compared with what was sealed.
+/// An original file, compared with its sealed state.
 #[derive(Clone, Debug)]
 pub(crate) struct Original {
     pub(crate) path: PathBuf,
     pub(crate) status: FileStatus,
 }
 
-/// An open set.
 pub(crate) struct Set<'w> {
     pub(crate) world: World<'w>,
     pub(crate) manifest: Manifest,
@@ -70,79 +68,77 @@ pub(crate) struct Set<'w> {
     pub(crate) shards: Vec<Option<Shard>>,
     /// By column; shards that are stored in this mode.
     pub(crate) status: BTreeMap<usize, (PathBuf, ShardStatus)>,
-    /// Files that hold a shard beside the one that counts.
+    /// Further files that hold a shard of the set.
     pub(crate) superfluous: Vec<Superfluous>,
-    /// Columns of shards of the generation before, in which the change to this one was prepared.
+    /// Columns of shards of the previous generation that the change to this one was prepared in.
     pub(crate) waiting: Vec<usize>,
-    /// By entry; filled where originals are looked at.
+    /// By entry; filled when originals are examined.
     pub(crate) originals: Vec<Option<Original>>,
-    /// When the set was sealed last, by the times of the shards that have the state; `None` if none
-    /// is there.
+    /// Time of the last seal, from the shards of this state; `None` without any.
     ///
-    /// A file that was changed in any way since may hold something else, whatever its time of
-    /// modification says; so may one below a directory that was changed. It is asked before
-    /// anything is written. Shards that were copied may look younger than they are, never older. A
-    /// time in the future tells of a clock that was wrong, and a shard that is longer than it
-    /// should be of a change that was cut off: then everything may have been changed since.
+    /// Later changes of any kind may mean other content, whatever the time of modification is. That
+    /// includes changes of a directory above a file. It is taken before the first write. Copied
+    /// shards may look younger than they are, never older. A time in the future comes from a wrong
+    /// clock, and a shard beyond its length from a cut-off change: then any file may have changed
+    /// since.
     pub(crate) sealed_at: Option<Timestamp>,
-    /// Where the sources are now.
+    /// Present places of the sources.
     pub(crate) sources: Vec<PathBuf>,
-    /// The directories of the shards that were named.
+    /// The named directories of shards.
     pub(crate) dirs: Vec<PathBuf>,
-    /// Whether blocks are judged by their checksums.
+    /// True if checksums judge blocks.
     pub(crate) judge: bool,
-    /// What manifest and blocks are held against beside that.
+    /// A pin that manifest and blocks must fit as well.
     pub(crate) pin: Option<Pin>,
-    /// Without checksums: whether what is located without certainty counts as lost.
+    /// Without checksums: true if columns located without certainty count as lost.
     pub(crate) guess: bool,
     pub(crate) names: Names,
-    /// What reading it may cost.
+    /// Bounds for reading the set.
     bounds: Bounds,
     /// Bytes read from shards.
     pub(crate) shard_bytes_read: AtomicU64,
     /// Bytes read from originals as data beside parity.
     pub(crate) source_bytes_read: AtomicU64,
-    /// How it is known where the sources are.
+    /// Source of the places.
     pub(crate) places: Places,
     /// By source: true if the caller named its place.
     named: Vec<bool>,
-    /// By hard link the file that has its content.
+    /// By hard link the file with its content.
     pub(crate) files: HashMap<usize, usize>,
     /// Files whose own name is lost, and a hard link by which each is read.
     pub(crate) read_by: HashMap<usize, usize>,
-    /// Journals of changes that were decided and are not finished, where they are only told of.
+    /// Journals of decided, unfinished changes that are only reported.
     pending: Vec<PathBuf>,
     /// A repair of originals that was cut off.
     pub(crate) repair: Option<UnderRepair>,
     /// Held until the set is closed; on nothing if the caller has it, or if the set is only read.
     lock: Lock,
-    /// By column: how each shard was when it was opened.
+    /// By column: the metadata of each shard when it was opened.
     opened: Vec<Option<Meta>>,
-    /// Files of the set that cannot be opened now, and why.
+    /// Files of the set that cannot be opened now, with the errors.
     closed: Vec<(PathBuf, String)>,
 }
 
-/// What is done about a change that was decided and is not finished.
+/// Treatment of a decided, unfinished change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// It is finished.
+    /// Finished.
     Done,
-    /// It is told of; nothing is written.
+    /// Reported; nothing is written.
     Told,
-    /// Nothing is written, and nothing judged that is half of one state and half of another.
+    /// Refused, as a mixture of two states; nothing is written.
     Refused,
 }
 
-/// How a set is opened.
+/// Options of opening a set.
 pub(crate) struct Opening<'a> {
     pub(crate) paths: &'a SetPaths,
-    /// Whether nobody else may use it meanwhile.
+    /// Locks out other writing commands.
     pub(crate) alone: bool,
-    /// Whether checksums are left aside.
+    /// Ignores checksums.
     pub(crate) ignore_checksums: bool,
     /// The lock, if the caller has it already.
     pub(crate) locked: bool,
-    /// What is done about journals.
     pub(crate) pending: Pending,
 }
 
@@ -152,13 +148,13 @@ impl<'a> Opening<'a> {
         Opening { paths, alone: true, ignore_checksums: false, locked: false, pending: Pending::Done }
     }
 
-    /// By one that does not.
+    /// By a command that only reads.
     pub(crate) fn to_read(paths: &'a SetPaths, pending: Pending) -> Opening<'a> {
         Opening { paths, alone: false, ignore_checksums: false, locked: false, pending }
     }
 }
 
-/// Refuses to go on beside files that are there and cannot be opened now, each with the reason.
+/// Refuses files that exist and cannot be opened now, each with the error.
 fn refuse_closed(closed: &[&(PathBuf, String)]) -> Result<(), Fault> {
     let Some((path, reason)) = closed.first() else { return Ok(()) };
     let what = format!(
@@ -173,9 +169,9 @@ fn refuse_closed(closed: &[&(PathBuf, String)]) -> Result<(), Fault> {
 }
 
 impl<'w> Set<'w> {
-    /// Finishes what a journal tells of, then opens the set.
+    /// Finishes journals, then opens the set.
     ///
-    /// Errors: no shard, several sets, no shard with a good manifest, a code that is not to be had.
+    /// Errors: no shard, several sets, no shard with a good manifest, an unknown code.
     pub(crate) fn open(
         world: World<'w>,
         opening: &Opening<'_>,
@@ -276,14 +272,14 @@ impl<'w> Set<'w> {
         Ok(opened)
     }
 
-    /// Keeps all others from a directory that is written to, while what is returned is held:
-    /// temporary files of all commands have one name.
+    /// Locks other commands out of a directory to be written to, until the result is dropped:
+    /// temporary files of all commands have the same names.
     pub(crate) fn lock(&self, dir: &Path) -> Result<Lock, Fault> {
         self.lock.with(self.world.disk, dir)
     }
 
-    /// Refuses to judge, and to write, where files of the set are there that cannot be opened now:
-    /// they may be as good as ever.
+    /// Refuses to judge or write beside files of the set that cannot be opened now: they may be
+    /// good.
     pub(crate) fn refuse_if_closed(&mut self) -> Result<(), Fault> {
         for index in 0..self.manifest.entries.len() {
             let Some(original) = &self.originals[index] else { continue };
@@ -298,7 +294,7 @@ impl<'w> Set<'w> {
         refuse_closed(&self.closed.iter().collect::<Vec<_>>())
     }
 
-    /// Refuses to write where shards are there that cannot be opened now.
+    /// Refuses to write beside shards that cannot be opened now.
     pub(crate) fn refuse_if_shards_closed(&self) -> Result<(), Fault> {
         let is_shard =
             |path: &Path| path.file_name().is_some_and(|file| column_of(file, &self.manifest.name).is_some());
@@ -306,14 +302,14 @@ impl<'w> Set<'w> {
         refuse_closed(&closed)
     }
 
-    /// Returns the directory in which the shard of a column is, behind a link, or else belongs.
+    /// Returns the real directory of a column's shard, or the one where it belongs.
     pub(crate) fn dir_of(&self, column: usize) -> PathBuf {
         let path =
             self.status.get(&column).map_or_else(|| self.names.shard(column), |(path, _)| path.clone());
         parent(&resolve(self.world.disk, &path).unwrap_or(path))
     }
 
-    /// Lets shards be in other directories that were named, as where a file system has no links.
+    /// Accepts shards in other named directories, for file systems without links.
     pub(crate) fn keep_apart(&mut self) {
         let shards = self.shards.iter().enumerate();
         let paths = shards.filter_map(|(column, shard)| Some((column, parent(&shard.as_ref()?.path))));
@@ -333,7 +329,7 @@ impl<'w> Set<'w> {
         self.shards.iter().map(|shard| shard.as_ref()?.file.meta().ok()).collect()
     }
 
-    /// Refuses what was read while another command changed the set.
+    /// Refuses everything read during a change of the set by another command.
     pub(crate) fn refuse_if_changed(&self) -> Result<(), Fault> {
         let state = |meta: &Option<Meta>| meta.map(|meta| (meta.size, meta.mtime));
         let now = self.metas();
@@ -343,8 +339,8 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// Refuses to compute what is restored from files that nobody has named: by what becomes of it
-    /// whoever made the set would learn what is in them.
+    /// Refuses to restore from files that no user has named: the maker of the set would learn their
+    /// content from the result.
     pub(crate) fn refuse_unnamed_sources(&self) -> Result<(), Fault> {
         let is_file = |index: usize| matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
         let is_there =
@@ -357,13 +353,13 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// Whether a directory is one of those of the shards that were named.
+    /// True if a directory is one of the named ones of shards.
     pub(crate) fn is_named(&self, dir: &Path) -> bool {
         let id = |dir: &Path| self.world.disk.meta(dir).map(|meta| meta.id).ok();
         id(dir).is_some_and(|found| self.dirs.iter().any(|named| id(named) == Some(found)))
     }
 
-    /// Gives every column the best shard there is for it, and says how it is.
+    /// Gives every column its best shard, and notes its condition.
     fn assign(&mut self, candidates: Vec<Candidate>) {
         self.sealed_at = sealed_at(&candidates, &self.manifest);
         let mut found: BTreeMap<usize, Vec<(Candidate, ShardStatus)>> = BTreeMap::new();
@@ -383,9 +379,8 @@ impl<'w> Set<'w> {
         found.into_iter().for_each(|(column, found)| self.assign_column(column, found));
     }
 
-    /// The file that bears the name of the column tells how its shard is: what is said of it is not
-    /// said of a copy. If it cannot be used another one is read in its place, and what is not
-    /// needed at all is superfluous.
+    /// The status of a column is that of the file with its name, not of a copy. If that file is
+    /// unusable another one is read in its place; unneeded copies are superfluous.
     fn assign_column(&mut self, column: usize, mut found: Vec<(Candidate, ShardStatus)>) {
         let rank = |status: &ShardStatus| match status {
             ShardStatus::Good => 0,
@@ -416,13 +411,13 @@ impl<'w> Set<'w> {
         };
         let elsewhere = used.as_ref().filter(|used| **used != told && self.misnamed(column, used).is_some());
         if let (ShardStatus::Unreadable { reason }, Some(used)) = (&mut status, elsewhere) {
-            // Without a header only the name tells the column, and names were exchanged.
+            // Without a header only the name shows the column, and names were exchanged.
             let of = used.display();
             reason.push_str(&format!(
                 "; that of this column is {of}, and this may be the one of another column"
             ));
         }
-        // One file may have several paths, as a link that leads to it.
+        // One file may have several paths, such as a link.
         let counted: Vec<PathBuf> =
             [Some(&told), used.as_ref()].into_iter().flatten().map(|p| spelt_one_way(p)).collect();
         for (candidate, status) in found {
@@ -443,7 +438,7 @@ impl<'w> Set<'w> {
         self.status.insert(column, (told, status));
     }
 
-    /// What shows that a change was cut off, whose journal does not lie where was looked.
+    /// The traces of a cut-off change whose journal was not found.
     pub(crate) fn unfinished(&self) -> Option<Unfinished> {
         let wide =
             |columns: Vec<usize>| columns.into_iter().map(|column| column as u64).collect::<Vec<u64>>();
@@ -464,14 +459,14 @@ impl<'w> Set<'w> {
         (!lack.is_empty()).then_some(Unfinished { journal, generation, have, lack })
     }
 
-    /// The columns of shards of the generation after the one that can be had.
+    /// The columns of shards of the next generation.
     pub(crate) fn newer(&self) -> Vec<usize> {
         let next = self.manifest.generation.0.checked_add(1);
         let is_newer = |status: &ShardStatus| matches!(status, ShardStatus::Newer { generation } if Some(*generation) == next);
         self.status.iter().filter(|(_, (_, status))| is_newer(status)).map(|(&column, _)| column).collect()
     }
 
-    /// The latest state of which there are shards, if what is there does not suffice for it.
+    /// The latest state with shards, if these do not suffice for it.
     pub(crate) fn newer_state(&self) -> Option<NewerState> {
         let generation = |status: &ShardStatus| match status {
             ShardStatus::Newer { generation } => Some(*generation),
@@ -484,8 +479,8 @@ impl<'w> Set<'w> {
         Some(NewerState { generation: latest, have: wide(have), lack: wide(lack) })
     }
 
-    /// The path that a shard should have, if it bears the name of another column or another
-    /// spelling of its own.
+    /// The path that a shard should have, if it has the name of another column or another spelling
+    /// of its own.
     pub(crate) fn misnamed(&self, column: usize, path: &Path) -> Option<PathBuf> {
         let own = self.names.shard(column);
         let (file, own) = (path.file_name()?, own.file_name()?);
@@ -536,7 +531,7 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// Compares every original with what was sealed, by its size and time of modification.
+    /// Compares every original with its sealed state, by size and time of modification.
     pub(crate) fn look_at_originals(&mut self) {
         for index in 0..self.manifest.entries.len() {
             let path = self.original_path(index);
@@ -570,13 +565,13 @@ impl<'w> Set<'w> {
         self.look_at_hard_links();
     }
 
-    /// True if an original has the time of a repair that was cut off, which says nothing.
+    /// True if an original has the time of a cut-off repair, which proves nothing.
     fn is_under_repair(&self, entry: usize) -> bool {
         self.repair.as_ref().is_some_and(|repair| repair.entries.contains(&entry))
     }
 
-    /// Whether an original that has another time than was sealed may be rotten as well as changed:
-    /// it has the size that was sealed, and so many of its blocks hold something else.
+    /// True if an original of another time may be rotten as well as changed: it has the sealed
+    /// size, and few of its blocks differ.
     pub(crate) fn is_rot_or_change(&self, entry: usize, different: u64) -> bool {
         let EntryKind::File { size, .. } = self.manifest.entries[entry].kind else { return false };
         let there =
@@ -586,10 +581,10 @@ impl<'w> Set<'w> {
             && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }
 
-    /// Entries, and the way to each from its source; the directory of the shards, to which sealing
-    /// itself writes, is left out.
+    /// Entries, and the directories to each from its source; without the directory of the shards,
+    /// to which sealing itself writes.
     ///
-    /// Cost: each directory is looked at once, with those above it.
+    /// Cost: each directory is examined once, with those above it.
     pub(crate) fn ways(&self, entries: impl Iterator<Item = usize>) -> Vec<(usize, Way)> {
         let own = spelt_one_way(&self.names.dir);
         let mut known: HashMap<PathBuf, Way> = HashMap::new();
@@ -604,7 +599,7 @@ impl<'w> Set<'w> {
 
     fn way(&self, source: &Path, dir: &Path, own: &Path) -> Way {
         let mut dirs: Vec<(PathBuf, Meta)> = Vec::new();
-        // A root that lies within the source is opened, but may have been renamed before.
+        // A root within the source is opened, but may have been renamed before.
         let mut next = Some(dir);
         while let Some(dir) = next.filter(|dir| dir.starts_with(source)) {
             let Ok(way) = self.world.disk.way(dir) else { return Way::Unknown };
@@ -621,25 +616,25 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// Whether something tells of a block alone what it should be.
+    /// True if a block can be judged alone.
     pub(crate) fn knows_blocks(&self) -> bool {
         self.judge || self.pin.is_some()
     }
 
-    /// Where an entry's original is.
+    /// Path of an entry's original.
     pub(crate) fn original_path(&self, entry: usize) -> PathBuf {
         let entry = &self.manifest.entries[entry];
         let source = &self.sources[entry.source as usize];
         if entry.path.is_empty() { source.clone() } else { source.join(path_of(&entry.path)) }
     }
 
-    /// Where an entry is restored, below the target.
+    /// Path of a restored entry, below the target.
     pub(crate) fn restored_path(&self, entry: usize) -> Vec<u8> {
         restored_path(&self.manifest, entry)
     }
 
-    /// Whose a shard or journal is that root makes: the owner of all the shards that are there, and
-    /// the group of the first of them.
+    /// Owner and group for new shards and journals of root: the common owner of all present shards,
+    /// and the group of the first.
     pub(crate) fn owner_of_all(&self) -> Option<(u32, u32)> {
         let mut metas = self.shards.iter().flatten().map(|shard| shard.file.meta());
         let first = metas.next()?.ok()?;
@@ -647,7 +642,7 @@ impl<'w> Set<'w> {
         (rustix::process::geteuid().is_root() && is_of_one).then_some((first.owner, first.group))
     }
 
-    /// The cells that no shard has: those of lost columns.
+    /// The cells of lost columns.
     pub(crate) fn lost_cells(&self) -> CellSet {
         let mut lost = self.geometry.no_cells();
         for (column, cells) in self.geometry.stored.iter().enumerate() {
@@ -671,8 +666,8 @@ impl<'w> Set<'w> {
         self.status.iter().map(report).collect()
     }
 
-    /// Returns how many disks can fail as shards and sources lie now, with the damage that a scan
-    /// found, or else with what the files' sizes and times tell.
+    /// Returns the tolerance of disk failures, by the present places of shards and sources, and
+    /// with the damage of a scan, or else the damage that sizes and times of files show.
     pub(crate) fn survival(&self, damage: Option<&Damage>) -> Survival {
         let emptied = self.emptied();
         let is_there =
@@ -687,7 +682,7 @@ impl<'w> Set<'w> {
         survival(self.world.disk, &self.geometry, &self.manifest, &lying)
     }
 
-    /// By source: true if files of it were sealed and none of them is at its place.
+    /// By source: true if it has sealed files and none is at its place.
     pub(crate) fn emptied(&self) -> Vec<bool> {
         let mut files = vec![(0, 0); self.sources.len()];
         for (entry, original) in self.manifest.entries.iter().zip(&self.originals) {
@@ -700,7 +695,7 @@ impl<'w> Set<'w> {
         files.into_iter().map(|(sealed, there)| sealed > 0 && there == 0).collect()
     }
 
-    /// What is sealed.
+    /// Lists the sealed paths.
     pub(crate) fn list(&self, select: &Select) -> Result<Listing, Fault> {
         let all = (0..self.manifest.entries.len()).collect();
         let chosen = self.chosen(select)?.unwrap_or(all);
@@ -771,7 +766,7 @@ impl<'w> Set<'w> {
     }
 }
 
-/// Where an entry of a manifest is restored, below the target.
+/// Path of a restored entry of a manifest, below the target.
 pub(crate) fn restored_path(manifest: &Manifest, entry: usize) -> Vec<u8> {
     let entry = &manifest.entries[entry];
     let prefix = &manifest.sources[entry.source as usize].prefix;
@@ -819,7 +814,7 @@ pub(crate) fn record_of(code: &Code) -> CodeRecord {
     }
 }
 
-/// Says once which directories of shards other users can write to.
+/// Warns once of directories of shards that other users can write to.
 pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn Progress) {
     let writers = dirs.iter().map(|dir| {
         disk.meta(dir).ok().and_then(|meta| pantile_paths::other_writer(meta.owner, meta.group, meta.mode))

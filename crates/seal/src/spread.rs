@@ -23,7 +23,7 @@ pub(crate) fn link_others(
     let (mut shards, columns) = shards_in(disk, all, name);
     let names = |dir: PathBuf| Names::new(dir, name.to_vec(), columns);
     let here: Vec<PathBuf> = dirs.iter().filter_map(|dir| kernel_path(dir).ok()).collect();
-    // What links of the user lead to elsewhere has the name that the user gave it.
+    // A target of the user's links has the name that the user gave it.
     for (&column, real) in shards.iter_mut().filter(|(_, real)| here.contains(&parent(real))) {
         let own = names(parent(real)).shard(column);
         if *real != own && give_name(disk, real, &own).is_ok() {
@@ -64,7 +64,7 @@ fn shards_in(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> (BTreeMap<usize,
     (shards, columns)
 }
 
-/// Returns the paths in a directory that are called like a shard of the set.
+/// Returns the paths in a directory with the name of a shard of the set.
 pub(crate) fn named_so(disk: &dyn Disk, dir: &Path, name: &[u8]) -> Vec<PathBuf> {
     let files = disk.list(dir).unwrap_or_default();
     let is_named = |file: &PathBuf| column_of(file.as_os_str(), name).is_some();
@@ -82,13 +82,13 @@ fn remove_idle(disk: &dyn Disk, names: &Names, shards: &BTreeMap<usize, PathBuf>
     }
 }
 
-/// True for a link that leads to nothing.
+/// True for a link without a target.
 fn is_idle(disk: &dyn Disk, path: &Path) -> bool {
     let is_link = disk.meta(path).is_ok_and(|meta| meta.kind == MetaKind::Symlink);
     is_link && resolve(disk, path).is_ok_and(|to| disk.meta(&to).is_err())
 }
 
-/// Renames a shard to a name that nothing has, or a link that leads to nothing.
+/// Renames a shard to a free name, or to that of a link without a target.
 fn give_name(disk: &dyn Disk, from: &Path, to: &Path) -> std::io::Result<()> {
     disk.root(&parent(to), Access::Write)?;
     match is_idle(disk, to) || disk.meta(to).is_err() {
@@ -97,7 +97,7 @@ fn give_name(disk: &dyn Disk, from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Makes a link to a shard where nothing is, or another link.
+/// Makes a link to a shard at a free path, or in place of another link.
 fn link(disk: &dyn Disk, real: &Path, path: &Path) -> std::io::Result<()> {
     disk.root(&parent(path), Access::Write)?;
     if disk.read_link(path).is_ok_and(|to| to != real) {

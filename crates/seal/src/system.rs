@@ -1,13 +1,12 @@
 //! The files of this system, reached through opened directories alone.
 //!
-//! A root is opened once; from then on only its descriptor counts. A path below it is walked by the
-//! kernel from that descriptor (`openat2`, beneath it and through no link), or where a kernel or a
-//! sandbox does not have that call name by name. What is done to a file is done through its
-//! descriptor, or by its name in the opened directory that it lies in. Whoever exchanges names
-//! meanwhile can therefore make the work fail, or be done to what is his, but not lead it anywhere
-//! else.
+//! A root is opened once; later only its descriptor counts. The kernel resolves a path below it
+//! from that descriptor (`openat2`, beneath it and through no link); where a kernel or a sandbox
+//! lacks that call, it is opened name by name. Files are accessed through their descriptor, or by
+//! name in their opened directory. So a user who exchanges names in the meantime can make the work
+//! fail or happen to his own files, but not lead it anywhere else.
 //!
-//! Deliberately not here: what may be written. That is decided by whoever opens a root.
+//! Deliberately not here: permission to write. The caller of `root` decides it.
 
 use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, MadeRoot, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, Seen,
@@ -41,33 +40,33 @@ struct Root {
 /// The files of this system.
 #[derive(Default)]
 pub struct SystemDisk {
-    /// The directories that were named, by path as named and without links: callers have paths, and
-    /// each is walked from the descriptor here.
+    /// The named directories, by path as named and without links: callers have paths, and each is
+    /// resolved from the descriptor here.
     roots: RwLock<HashMap<PathBuf, Root>>,
-    /// The directory that each path was found to be. `openat2` refuses links, not a directory that
-    /// was renamed to the path since: this table does.
+    /// The directory found at each path. `openat2` refuses links, not a directory that was renamed
+    /// to the path since: this table does.
     known: Mutex<HashMap<PathBuf, FileId>>,
-    /// Directories that were made for roots: which root, the directory above, the name.
+    /// New directories of roots: the root, the directory above, the name.
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
 }
 
-/// A file, and where it was created.
+/// A file, and the place where it was created.
 struct SystemFile {
     file: File,
     created: Option<(Arc<OwnedFd>, OsString)>,
 }
 
-/// What was opened by `PATH`, to be described.
+/// A file opened by `PATH`, to be described.
 struct SystemSeen(OwnedFd);
 
 /// A file system, by a directory on it.
 struct FileSystem(OwnedFd);
 
-/// A file that is locked. It is removed before the lock ends, so that nothing is left behind.
+/// A locked file. It is removed before the lock ends, so that it leaves no trace.
 struct LockFile {
     dir: OwnedFd,
     _file: OwnedFd,
-    /// When the directory was last changed before the file was there, and by it.
+    /// The times of the directory before the file was there, and with it.
     changed: Option<(Timestamp, Timestamp)>,
 }
 
@@ -76,9 +75,9 @@ impl Held for LockFile {}
 impl Drop for LockFile {
     fn drop(&mut self) {
         let now = changed(&self.dir);
-        // What cannot be removed is in nobody's way: it is locked anew.
+        // A file that cannot be removed is harmless: it is locked again.
         let _ = rustix::fs::unlinkat(&self.dir, LOCK, AtFlags::empty());
-        // Nor does the time of the directory tell of it. Best effort: only its owner may set it.
+        // The time of the directory shows no trace of it. Best effort: only its owner may set it.
         let left = match (self.changed, now) {
             (Some((before, by_lock)), Some(now)) if now == by_lock => Some(before),
             (_, now) => now,
@@ -95,16 +94,16 @@ impl SystemDisk {
         SystemDisk::default()
     }
 
-    /// The root that a path lies below, and the path from there.
+    /// The root above a path, and the path from there.
     fn find(&self, path: &Path, access: Access) -> io::Result<(Arc<OwnedFd>, PathBuf)> {
         let path = plain(path);
         let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
-        // Roots are few and short: what lies deep below one is not looked up name by name.
+        // Roots are few and short: deep paths are not looked up name by name.
         let longest = roots.keys().map(|root| root.as_os_str().len()).max().unwrap_or(0);
         let mut above = path.ancestors().filter(|above| above.as_os_str().len() <= longest);
         let found = above.find_map(|above| Some((above, roots.get(above)?)));
         let Some((above, root)) = found else {
-            let why = "it lies in no directory that was named";
+            let why = "it is in no directory that was named";
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         };
         if access > root.access {
@@ -118,7 +117,7 @@ impl SystemDisk {
         }
     }
 
-    /// The opened directory that a path lies in, and its name there. A root has none.
+    /// The opened parent directory of a path, and its name there. A root has none.
     fn at(&self, path: &Path, access: Access) -> io::Result<(Arc<OwnedFd>, OsString)> {
         let (root, below) = self.find(path, access)?;
         let name = below.file_name().ok_or(Errno::BUSY)?.to_os_string();
@@ -139,7 +138,7 @@ impl SystemDisk {
         }
         let (dir, name) = self.at(path, access)?;
         let file = beneath(dir.as_fd(), Path::new(&name), flags)?;
-        // What is opened to be listed or described may be a directory.
+        // Paths that are opened to be listed or described may be directories.
         if flags.intersects(OFlags::PATH.union(OFlags::DIRECTORY)) {
             let found = describe(&rustix::fs::fstat(&file)?);
             if found.kind == MetaKind::Dir {
@@ -149,7 +148,7 @@ impl SystemDisk {
         Ok(file)
     }
 
-    /// Notes which directory a path leads to, or holds it against what was noted.
+    /// Notes the directory at a path, or compares it with the noted one.
     fn know(&self, path: &Path, id: FileId) -> io::Result<()> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.entry(plain(path)) {
@@ -160,7 +159,7 @@ impl SystemDisk {
         Ok(())
     }
 
-    /// What was there goes away, or gets another name.
+    /// Forgets a path that is removed or renamed.
     fn forget(&self, path: &Path) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&plain(path));
     }
@@ -168,8 +167,7 @@ impl SystemDisk {
     fn add_root(&self, names: [PathBuf; 2], dir: OwnedFd, access: Access) {
         let dir = Arc::new(dir);
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
-        // The first descriptor of a directory stays: what its path leads to later is another
-        // matter.
+        // The first descriptor of a directory stays, whatever its path leads to later.
         let dir = names.iter().find_map(|name| Some(Arc::clone(&roots.get(name)?.dir))).unwrap_or(dir);
         for name in names {
             let root = roots.entry(name).or_insert_with(|| Root { dir: Arc::clone(&dir), access });
@@ -177,7 +175,7 @@ impl SystemDisk {
         }
     }
 
-    /// What a file is, whatever it is, and that there is no other by the time it is opened.
+    /// Opens a regular file and describes any other; refuses one that replaced it in between.
     fn open_file(&self, path: &Path, access: Access, flags: OFlags) -> io::Result<File> {
         let seen = self.open_at(path, access, OFlags::PATH)?;
         let stat = rustix::fs::fstat(&seen)?;
@@ -194,8 +192,7 @@ impl SystemDisk {
     }
 }
 
-/// Makes a directory in an opened one. What has its name is opened: which it is, if it is the
-/// one that was made for certain.
+/// Creates a directory in an opened one, and opens it; returns its identity if it is certainly new.
 fn make_in(dir: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<(OwnedFd, Option<FileId>)> {
     rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
     let made = beneath(dir, Path::new(name), TO_LIST)?;
@@ -203,7 +200,7 @@ fn make_in(dir: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<(OwnedFd,
     Ok((made, id))
 }
 
-/// Opens a directory to be listed, where that may be; else to be searched.
+/// Opens a directory to be listed, where that is permitted; else to be searched.
 fn listed(dir: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     match beneath(dir, Path::new(""), TO_LIST) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(dir.try_clone_to_owned()?),
@@ -211,7 +208,7 @@ fn listed(dir: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
 }
 
-/// Lets this process open as many files as it may; how many that are.
+/// Raises the limit of open files as far as permitted; returns it.
 pub(crate) fn open_files_most() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -225,7 +222,7 @@ pub(crate) fn file_bytes_most() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
-/// What is left of a path without so many names at its end.
+/// A path without that many names at its end.
 fn path_above(path: &Path, below: &Path) -> PathBuf {
     plain(path).ancestors().nth(below.components().count()).unwrap_or(path).to_path_buf()
 }
@@ -275,7 +272,7 @@ impl Disk for SystemDisk {
                     all.push((plain(path), dir, name.clone()));
                     (made, id)
                 }
-                // Somebody else may make it at the same time.
+                // Another process may create it at the same time.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     (beneath(dir.as_fd(), Path::new(&name), TO_LIST)?, None)
                 }
@@ -293,7 +290,7 @@ impl Disk for SystemDisk {
         let (ours, others) = made.drain(..).partition(|(root, ..)| *root == path);
         *made = others;
         let ours: Vec<(PathBuf, OwnedFd, OsString)> = ours;
-        // From the innermost; what is not empty stays.
+        // From the innermost; a directory with content stays.
         for (_, dir, name) in ours.iter().rev() {
             let _ = rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR);
         }
@@ -391,7 +388,7 @@ impl Disk for SystemDisk {
     fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()> {
         let (dir, name) = self.at(path, Access::Write)?;
         let (owner, group) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)));
-        // Never what it leads to.
+        // The link itself, not its target.
         Ok(rustix::fs::chownat(&dir, &name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
@@ -399,7 +396,7 @@ impl Disk for SystemDisk {
         let seen = self.open_at(path, Access::Write, OFlags::PATH)?;
         match describe(&rustix::fs::fstat(&seen)?).kind {
             MetaKind::Dir => Ok(rustix::fs::utimensat(&seen, "", &modified(mtime), AtFlags::EMPTY_PATH)?),
-            // Those may be anybody's, or have another name elsewhere.
+            // Other kinds may belong to other users, or have another name elsewhere.
             MetaKind::Symlink | MetaKind::File | MetaKind::Other => Err(Errno::INVAL.into()),
         }
     }
@@ -427,7 +424,7 @@ impl Disk for SystemDisk {
 
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>> {
         const TRIES_MOST: usize = 10;
-        // One that only asks whether it is locked holds it for a moment.
+        // A command that only checks the lock holds it for a moment.
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
         let (root, below) = self.find(dir, Access::Write)?;
         let dir = beneath(root.as_fd(), &below, TO_SEARCH)?;
@@ -446,9 +443,9 @@ impl Disk for SystemDisk {
             };
             let file = match file {
                 Ok(file) => file,
-                // It went away since.
+                // Removed since.
                 Err(Errno::NOENT) => continue,
-                // It is another user's, who works here or was killed here.
+                // Of another user, who works here or was killed here.
                 Err(Errno::ACCESS | Errno::PERM)
                     if rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok() =>
                 {
@@ -470,7 +467,7 @@ impl Disk for SystemDisk {
                 // A file system without locks.
                 Err(_) => {}
             }
-            // Whoever had it may just have removed it.
+            // Its holder may just have removed it.
             let now = rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW);
             if now.is_ok_and(|now| describe(&now).id == there.id) {
                 let changed = before.zip(changed(&dir));
@@ -497,7 +494,7 @@ impl Disk for SystemDisk {
     }
 }
 
-/// Whether `syncfs` reports that writing failed: since Linux 5.8. Before, it says that all is well.
+/// True if `syncfs` reports failed writes: since Linux 5.8. Earlier it always succeeds.
 fn syncfs_tells() -> bool {
     const SINCE: (u32, u32) = (5, 8);
     let name = rustix::system::uname();
@@ -513,8 +510,7 @@ impl DiskSystem for FileSystem {
 }
 
 impl SystemFile {
-    /// The directory in which it was created, its name there, if it still has that, and the new
-    /// one.
+    /// The directory of its creation, its name there, if it still has that, and the new one.
     fn renaming<'a>(&'a self, path: &'a Path) -> io::Result<(&'a OwnedFd, &'a OsStr, &'a OsStr)> {
         let (Some((dir, old)), Some(new)) = (&self.created, path.file_name()) else {
             return Err(Errno::INVAL.into());
@@ -527,7 +523,7 @@ impl SystemFile {
     }
 }
 
-/// Renames a file to a name that nothing has, on a file system that cannot do both in one.
+/// Renames a file to a free name, on a file system that cannot do both in one.
 fn rename_after_a_look(dir: &OwnedFd, old: &OsStr, new: &OsStr) -> io::Result<()> {
     match rustix::fs::statat(dir, new, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Err(Errno::EXIST.into()),
@@ -571,7 +567,7 @@ impl DiskFile for SystemFile {
     }
 
     fn is_stored(&self, at: u64, len: u64) -> bool {
-        // The place of reading moves, which nobody uses: everything is read at an offset.
+        // The position for reading moves, which has no effect: everything is read at an offset.
         rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Hole(at))
             .map_or(true, |hole| hole >= at.saturating_add(len))
     }
@@ -635,7 +631,7 @@ impl Seen for SystemSeen {
         Ok(describe(&rustix::fs::fstat(&self.0)?))
     }
 
-    /// Such a descriptor tells none, but its path does, and asks for no right to read.
+    /// Such a descriptor shows no attributes, but its path does, and needs no right to read.
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
         let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
@@ -658,7 +654,7 @@ impl Seen for SystemSeen {
     }
 }
 
-/// All attributes that may be read, by these two ways to ask.
+/// All readable attributes, by these two queries.
 fn attributes_by(
     names: impl Fn(&mut Vec<u8>) -> rustix::io::Result<usize>,
     value: impl Fn(&[u8], &mut Vec<u8>) -> rustix::io::Result<usize>,
@@ -676,7 +672,7 @@ fn attributes_by(
         let mut bytes = Vec::with_capacity(MOST_BYTES);
         match value(name, &mut bytes) {
             Ok(_) => all.push((name.to_vec(), bytes.as_slice().to_vec())),
-            // It went away, or is not for everybody to read.
+            // Removed since, or private.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error.into()),
         }
@@ -684,7 +680,7 @@ fn attributes_by(
     Ok(all)
 }
 
-/// True of a directory that holds nothing: one that does is not the one that was just made.
+/// True of an empty directory: one with content is not the new one.
 fn is_empty(made: &OwnedFd) -> io::Result<bool> {
     let listed = rustix::fs::openat(made, ".", TO_LIST | OFlags::CLOEXEC, Mode::empty())?;
     Ok(names_in(listed)?.is_empty())
@@ -704,7 +700,7 @@ fn names_in(dir: OwnedFd) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// When a directory was last changed.
+/// The time of the last change of a directory.
 fn changed(dir: &OwnedFd) -> Option<Timestamp> {
     rustix::fs::fstat(dir).ok().map(|stat| describe(&stat).mtime)
 }

@@ -1,4 +1,4 @@
-//! Restoring files: block by block from wherever the content can be had.
+//! Restoring files: block by block from any source of the content.
 
 use crate::apply::mark::Mark;
 use crate::apply::sparse::Sparse;
@@ -21,12 +21,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What restoring one file came to.
+/// Result of restoring one file.
 #[derive(Default)]
 pub(crate) struct Restored {
     pub(crate) reconstructed: u64,
-    /// Stripes whose block of the file cannot be had, with what is lost in them; these bytes were
-    /// not handed over.
+    /// Stripes with an unrecoverable block of the file, and their lost cells; these bytes were not
+    /// handed over.
     pub(crate) gone: Vec<(Range<u64>, CellSet)>,
 }
 
@@ -39,14 +39,13 @@ impl Restored {
     }
 }
 
-/// Returns the attributes that an entry was sealed with.
 pub(crate) fn sealed_attributes(set: &Set<'_>, index: usize) -> Vec<Attribute> {
     of_fields(&set.manifest.entries[index].fields)
 }
 
-/// Hands over the content of a file, piece by piece in order, as far as it can be had.
+/// Hands over the recoverable content of a file, piece by piece in order.
 ///
-/// `damage` are blocks known to be wrong, where there are no checksums to tell.
+/// `damage` are blocks known to be wrong, in a set without checksums.
 pub(crate) fn restore(
     set: &Set<'_>,
     entry: usize,
@@ -91,13 +90,12 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Restores the whole tree, as far as it can be had; one file that cannot be does not stop the
-/// others.
+/// Restores the whole tree as far as possible; a lost file does not stop the others.
 ///
-/// Without checksums the equations are asked first: what they locate with certainty is repaired on
-/// the way, and a file of which they say that something is wrong, but not what, is not restored.
+/// Without checksums the equations are checked first: errors that they locate with certainty are
+/// repaired on the way. A file with an error that they cannot locate is not restored.
 ///
-/// Errors: `NotRestored` if anything is missing in the end, with the reason of the worst case.
+/// Errors: `NotRestored` if anything is missing in the end, with the worst reason.
 pub(crate) fn unseal(
     set: &Set<'_>,
     options: &UnsealOptions,
@@ -107,7 +105,7 @@ pub(crate) fn unseal(
     let chosen = set.chosen_with_dirs(&options.select)?;
     let all = || (0..set.manifest.entries.len()).collect();
     let entries: Vec<usize> = chosen.clone().unwrap_or_else(all);
-    // What is there is asked about before anything is made.
+    // Existing paths are examined before any is created.
     let _ = set.world.disk.root(target, Access::Write);
     let state = crate::pin::told(&set.manifest);
     let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
@@ -133,7 +131,7 @@ pub(crate) fn unseal(
     let mark = Mark::found(set.world.disk, mark, &temp, state);
     let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
     let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
-    // Of several sources: nothing says what rights it had.
+    // Of several sources: the rights of their common top folder are unknown.
     let rights = Rights::of_new(set.world.disk, options.modes);
     let opened = made.filter(|_| root.is_none()).and_then(|_| {
         let was = set.world.disk.meta(target).ok()?;
@@ -183,43 +181,43 @@ struct Unsealing<'a, 'w> {
     options: &'a UnsealOptions,
     window: Window,
     report: UnsealReport,
-    /// Directories made, by entry, and which they are.
+    /// New directories, by entry, with their identities.
     made: Vec<(usize, FileId)>,
-    /// Whether the target was not there before.
+    /// True if the target is new.
     fresh: bool,
-    /// It names the directories that an earlier run made which was cut off, too.
+    /// The mark also names the directories of an earlier run that was cut off.
     mark: Mark,
-    /// Directories that were opened to their owner, with the mode and the time that they had.
+    /// Directories that were opened to their owner, with their mode and time before.
     opened: Vec<(PathBuf, Meta)>,
-    /// The directories by where they are restored, if it was asked for.
+    /// The directories by their restored path, if requested.
     dirs: Option<HashMap<Vec<u8>, usize>>,
-    /// The most that is given.
+    /// The rights that may be given.
     rights: Rights,
-    /// What the equations say where there are no checksums.
+    /// Findings of the equations, in a set without checksums.
     damage: Option<Damage>,
-    /// What more than the code can bear is lost of.
+    /// Losses beyond the tolerance of the code.
     lost: Damage,
     /// The first file in doubt, and a stripe that contradicts the equations.
     doubtful: Option<(PathBuf, u64)>,
     /// The first path that could not be restored for another reason.
     failed: Option<Fault>,
-    /// Where the content of files was restored.
+    /// Restored places of the contents of files.
     placed: HashMap<usize, PathBuf>,
 }
 
-/// Looks for what is in the way before anything is written.
+/// Looks for obstacles before anything is written.
 fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), Fault> {
     for &index in entries {
         let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
-            // The target itself may be a link to a directory: it was named by the user.
+            // The target itself may be a link to a directory: the user named it.
             EntryKind::Dir => meta.kind == MetaKind::Dir || path == options.target,
             EntryKind::File { size, .. } => {
                 meta.kind == MetaKind::File && (options.overwrite || meta.size == *size)
             }
-            // Its size is that of its file, which is asked for when it is restored.
+            // Its size is that of its file, which is examined when it is restored.
             EntryKind::HardLink { .. } => meta.kind == MetaKind::File,
             EntryKind::Symlink { target } => {
                 let same = || set.world.disk.read_link(&path).is_ok_and(|to| to == path_of(target));
@@ -234,7 +232,7 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
     Ok(())
 }
 
-/// Whether what is there is of the kind that was sealed.
+/// True if an existing path is of the sealed kind.
 fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
     match kind {
         EntryKind::Dir => there.kind == MetaKind::Dir,
@@ -244,9 +242,8 @@ fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
 }
 
 impl Unsealing<'_, '_> {
-    /// Ends early. If no other directory was made than the target, what is in it has its rights, so
-    /// that it gets its own; else the next run finishes all of them, and what others can have put
-    /// there in any case.
+    /// Ends early. If the target is the only new directory, it gets its sealed rights at once,
+    /// since its content has them. Else the next run finishes all directories.
     fn leave(&mut self) {
         let disk = self.set.world.disk;
         let &[(index, id)] = self.made.as_slice() else { return };
@@ -263,7 +260,7 @@ impl Unsealing<'_, '_> {
     fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), Fault> {
         let path = join(&self.options.target, &self.set.restored_path(index));
         let disk = self.set.world.disk;
-        // What commands on sets leave when they are killed is obeyed by the next.
+        // A file of such a name would look like a leftover of a killed command.
         if path.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some()) {
             return Err(Fault::in_the_way(&path, true));
         }
@@ -277,7 +274,7 @@ impl Unsealing<'_, '_> {
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
-                    // A link that appeared since: what lies below would be written elsewhere.
+                    // A link that appeared since: its content would be written elsewhere.
                     Ok(_) => return Err(self.in_the_way(index, &path)),
                     Err(_) => {
                         let made = self
@@ -298,8 +295,8 @@ impl Unsealing<'_, '_> {
         Ok(())
     }
 
-    /// Makes a path another name of its file; a file of its own if that was not restored, or where
-    /// the file system has no such names.
+    /// Makes a path another name of its file; a file of its own if that was not restored, or on a
+    /// file system without such names.
     fn other_name(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), Fault> {
         let disk = self.set.world.disk;
         let file = self.set.content_of(index);
@@ -333,10 +330,10 @@ impl Unsealing<'_, '_> {
         if !self.options.overwrite && disk.meta(path).is_ok() {
             return Err(self.in_the_way(index, path));
         }
-        // Nothing that came meanwhile is replaced unless that was asked for.
+        // Files that appeared since are only replaced on request.
         let temp = if self.options.overwrite { self.temp(path) } else { path.to_path_buf() };
         if self.options.overwrite {
-            // One that a killed command left.
+            // Left by a killed command.
             let _ = disk.remove(&temp);
         }
         let mtime = self.set.manifest.entries[index].mtime;
@@ -367,8 +364,8 @@ impl Unsealing<'_, '_> {
         Fault::in_the_way(path, self.options.overwrite || is_other)
     }
 
-    /// Makes something at a path. A directory of an earlier run that its owner may not write to, as
-    /// it was sealed, is opened to its owner before, and finished once more at the end.
+    /// Creates something at a path. A directory of an earlier run that was sealed read-only is
+    /// opened to its owner before, and finished again at the end.
     fn in_opened<T>(
         &mut self,
         path: &Path,
@@ -382,7 +379,7 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    /// Opens the directory that a path lies in, if it is as it was sealed.
+    /// Opens the parent of a path, if it has its sealed state.
     fn open_dir(&mut self, path: &Path) -> bool {
         let (disk, dir) = (self.set.world.disk, parent(path));
         let set = self.set;
@@ -412,7 +409,7 @@ impl Unsealing<'_, '_> {
             self.doubtful.get_or_insert((path.to_path_buf(), stripe));
             self.note(
                 index,
-                &format!("stripe {stripe} contradicts the equations, and nobody can tell where"),
+                &format!("stripe {stripe} contradicts the equations, and the wrong block cannot be located"),
             );
             return Ok(());
         }
@@ -420,7 +417,7 @@ impl Unsealing<'_, '_> {
         if temp == path {
             return Err(self.in_the_way(index, path));
         }
-        // What is right is left as it is, however often the command is run.
+        // A right file is left as it is, however often the command is run.
         let compared = match disk.meta(path) {
             Ok(there) if self.may_be_right(index, &there) => Some(self.compare(index, path, progress)?),
             Ok(_) if !self.options.overwrite => return Err(self.in_the_way(index, path)),
@@ -443,7 +440,7 @@ impl Unsealing<'_, '_> {
                     let _ = file.discard();
                 }
                 let gone = unfinished?.0.gone;
-                self.note(index, "more of it is lost than the code can bear");
+                self.note(index, "more of it is lost than the code tolerates");
                 self.lost.take_gone(self.set, index, &gone);
                 return Ok(());
             }
@@ -505,22 +502,20 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    /// Gives what was made the attributes that it was sealed with; the mode that it may have.
+    /// Gives a new file its sealed attributes; returns the mode that it may have.
     fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
         let sealed = (&self.set.manifest, index);
         give_sealed(made, sealed, self.rights, path, &mut self.report.not_kept)
     }
 
-    /// Whether what is there is a file of the size that was sealed.
+    /// True if an existing path is a file of the sealed size.
     fn may_be_right(&self, index: usize, there: &Meta) -> bool {
         let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind else { return false };
         there.kind == MetaKind::File && there.size == size
     }
 
-    /// Whether a file that holds the right content may stay: it is as it was sealed in all else, or
-    /// not to be overwritten.
-    ///
-    /// It is not put right in its place: it may have another name elsewhere.
+    /// True if a file of the right content may stay: it is as sealed in all else, or not to be
+    /// overwritten. It is not corrected in its place: it may have another name elsewhere.
     fn is_dressed(&self, index: usize, path: &Path) -> bool {
         if !self.options.overwrite {
             return true;
@@ -531,14 +526,14 @@ impl Unsealing<'_, '_> {
         let Ok(there) = file.meta() else { return false };
         let owner = self.set.manifest.owner_of(index);
         let is_owners = owner == Some((there.owner, there.group));
-        // Root gives it back its owner.
+        // Root restores its owner.
         let may_be = is_owners || owner.is_none() || !rustix::process::geteuid().is_root();
         let rights = if is_owners { self.rights.of_owner() } else { self.rights };
         may_be && is_same_time(entry.mtime, there.mtime) && has(&*file, &sealed, (entry.mode, rights))
     }
 
-    /// Compares a file that is there already with what was sealed, as far as that can be had;
-    /// nothing is written.
+    /// Compares an existing file with its sealed content as far as that can be recovered; nothing
+    /// is written.
     fn compare(
         &mut self,
         index: usize,
@@ -575,8 +570,8 @@ impl Unsealing<'_, '_> {
         self.report.not_restored.push(NotDone { path, reason: reason.into() });
     }
 
-    /// Times of directories come last: every file made in one sets its time anew, and so does the
-    /// mark that is taken from the target.
+    /// Sets times of directories last: every new file in one changes its time, and so does the
+    /// removal of the mark from the target.
     fn finish(mut self) -> Result<UnsealReport, Fault> {
         let disk = self.set.world.disk;
         let mut made = std::mem::take(&mut self.made);
@@ -598,7 +593,7 @@ impl Unsealing<'_, '_> {
         }
         let rights = self.rights;
         for (path, was) in std::mem::take(&mut self.opened).into_iter().rev() {
-            // A target of several sources has what is in it.
+            // A target of several sources keeps its content.
             let is_made = self.fresh && path == self.options.target;
             // Best effort: it stays open to its owner alone.
             let _ = open_made(disk, &path, was.id).and_then(|dir| {
@@ -655,9 +650,9 @@ impl Unsealing<'_, '_> {
     }
 }
 
-/// Opens a directory that this run made, to give it its rights.
+/// Opens a new directory of this run, to give it its rights.
 ///
-/// Errors: another one stands there, which may be private to whoever runs this.
+/// Errors: another one is there, which may be private to the user of this process.
 pub(crate) fn open_made(disk: &dyn Disk, path: &Path, made: FileId) -> std::io::Result<Box<dyn DiskFile>> {
     let dir = disk.open_dir(path)?;
     match dir.meta()?.id == made {
@@ -666,13 +661,13 @@ pub(crate) fn open_made(disk: &dyn Disk, path: &Path, made: FileId) -> std::io::
     }
 }
 
-/// The directory of a path, made if it is not there, as long as everything above it below `root` is
-/// a real directory.
+/// The parent of a path, created if it is missing, as long as everything above it below `root` is a
+/// real directory.
 pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<PathBuf, Fault> {
     let dir = parent(path);
     let disk = set.world.disk;
     let mut missing: Vec<&Path> = Vec::new();
-    // From below: nearly always the nearest one is there, and then all above it are.
+    // From below: nearly always the nearest one exists, and then all above it do.
     for above in dir.ancestors().take_while(|above| above.starts_with(root)) {
         match disk.meta(above) {
             Ok(meta) if meta.kind == MetaKind::Dir || above == root => break,

@@ -1,13 +1,12 @@
-//! Sealing again: only what changed is read, computed and written, in one commit.
+//! Sealing again: only changes are read, computed and written, in one commit.
 //!
-//! A changed file keeps its blocks and gets others as it grows; a file that was only renamed keeps
-//! all of them; new files take what was free before, then new stripes. Everything that can refuse
-//! the work, such as a file that cannot be read or too little room, is asked before anything is
-//! written, and everything is read before the one rename that commits the whole change: killed or
-//! failing at any moment, the set is the whole old tree or the whole new one.
+//! A changed file keeps its blocks and gets others as it grows; a renamed file keeps all of them;
+//! new files take free blocks, then new stripes. All refusals, such as an unreadable file or too
+//! little room, come before the first write. All content is read before the one rename that commits
+//! the whole change. So after a kill or failure at any moment the set is the whole old tree or the
+//! whole new one.
 //!
-//! Invariant: parity is never computed from a block that is not known to be what was sealed or what
-//! is sealed now.
+//! Invariant: parity is only computed from blocks that are known to be as sealed before or now.
 
 use crate::apply::commit::{Commit, Slot, appended};
 use crate::apply::journal::remove_temporaries;
@@ -31,31 +30,31 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Bytes of a file that are read at a time to see what changed in it.
+/// Bytes of a file that are read at a time to find its changes.
 const SCAN_BYTES: usize = 1 << 20;
 
-/// The tree as it is now, and what must be done for it to be sealed.
+/// The present tree, and the work to seal it.
 struct Plan {
-    /// By entry of the tree; files have their extents, and checksums as far as they are known.
+    /// By entry of the tree; files have their extents, and known checksums.
     next: Vec<Entry>,
     /// Entries of the tree whose content is read.
     fresh: Vec<usize>,
-    /// Old entries whose content lies under another path now: the old one, the new one.
+    /// Old entries whose content is at another path now: the old one, the new one.
     moved: Vec<(usize, usize)>,
     /// The blocks whose content changes.
     slots: Vec<Slot>,
     stripes: u64,
-    /// When the tree was looked at.
+    /// Start of the walk of the tree.
     began: Timestamp,
-    /// What is left out from now on.
+    /// Patterns of paths that are left out from now on.
     left_out: LeftOut,
-    /// Whether files were read that proved to be as they were sealed: a commit saves the next time
-    /// from reading them.
+    /// True if files were read that proved unchanged: a commit saves the next seal from reading
+    /// them.
     read_in_vain: bool,
 }
 
 /// Brings a set up to date; `None` if its code got more columns for more sources, and the set must
-/// be opened and updated once more.
+/// be opened and updated again.
 pub(crate) fn update(
     mut set: Set<'_>,
     options: &SealOptions,
@@ -137,7 +136,7 @@ pub(crate) fn update(
     Ok(Some(describe(report, set.world.disk, &set.manifest, &set.geometry, &set.names)))
 }
 
-/// Leaves out the files that would be read and cannot be, and keeps what was sealed of them.
+/// Leaves out files that would be read and cannot be, and keeps their sealed state.
 fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -> Result<(), Fault> {
     let old = &set.manifest.entries;
     let by_path: HashMap<(u32, &[u8]), &Entry> =
@@ -151,17 +150,17 @@ fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -
     Ok(())
 }
 
-/// True if a file has the size and the time that were sealed.
+/// True if a file has its sealed size and time.
 fn is_as_sealed(sealed: &Entry, now: &Entry) -> bool {
     matches!(sealed.kind, EntryKind::File { .. })
         && is_same_time(sealed.mtime, now.mtime)
         && size_of(sealed) == size_of(now)
 }
 
-/// True if a file is read although it has the size and the time that were sealed.
+/// True if a file is read although it has its sealed size and time.
 ///
-/// Times of modification can be set, and with two files of one size exchanged nothing else shows.
-/// Without checksums there is nothing to compare with.
+/// Times of modification can be set, and an exchange of two files of one size shows in nothing
+/// else. Without checksums no comparison is possible.
 fn is_to_be_read(set: &Set<'_>, options: &SealOptions, ctime: Timestamp) -> bool {
     options.read_all || set.sealed_at.filter(|_| set.judge).is_some_and(|at| is_since(ctime, at))
 }
@@ -173,7 +172,7 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
             "leave {what} out to update it, or seal into another directory or under another name"
         )))
     };
-    // The code that was named may have got more columns for more sources since.
+    // The named code may have got more columns for more sources since.
     let is_it = |code: &pantile::Code| {
         let have = set.geometry.codec.code();
         let grown = || {
@@ -209,7 +208,7 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
         sources.iter().map(|source| source.prefix.clone()).collect()
     };
     let (have, given) = (places(&manifest.sources), places(&tree.sources));
-    // Where each source has columns of its own, more of them stand behind those of the set.
+    // If each source has columns of its own, new sources follow those of the set.
     let known = &tree.sources[..tree.sources.len().min(manifest.sources.len())];
     let is_bound = Bound::of(&set.geometry, manifest.mode, &manifest.sources).is_some();
     if names(&manifest.sources) != names(if is_bound { known } else { &tree.sources }) {
@@ -222,8 +221,8 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     Ok(())
 }
 
-/// Refuses files that the journal, which knows shards by their names, would take for one or find in
-/// the place of one.
+/// Refuses files with the name of a shard: the journal, which knows shards by their names, would
+/// confuse them.
 fn check_names(set: &Set<'_>) -> Result<(), Fault> {
     for (column, shard) in set.shards.iter().enumerate() {
         let (Some(shard), name) = (shard, set.names.shard(column)) else { continue };
@@ -244,8 +243,8 @@ fn name_taken(path: &Path, shard: &Path) -> Fault {
         .hint("move it away and run the command again")
 }
 
-/// So many files are gone of those that are sealed of a source that something is more likely not
-/// mounted; a directory of it that is empty now, if that is why.
+/// More files of a source are gone than allowed: most likely a disk is not mounted, such as that of
+/// the directory that is empty now.
 fn many_removed(source: &Path, emptied: Option<&Path>, (removed, of): (u64, u64)) -> Fault {
     let shown = source.display();
     let what = match emptied {
@@ -280,8 +279,8 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
     Ok(())
 }
 
-/// Files that may be damaged or changed, the option by which they are sealed as they are, and the
-/// command that restores the first.
+/// Files that may be damaged or changed, the option that seals them as they are, and the command
+/// that restores the first.
 fn suspect(
     all: &[PathBuf],
     (one, several): (&str, &str),
@@ -363,8 +362,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Refuses to forget more files than was asked for: most likely what they lie on is not
-    /// mounted.
+    /// Refuses to forget more files than requested: most likely their disk is not mounted.
     fn check_removed(
         &self,
         set: &Set<'_>,
@@ -372,11 +370,11 @@ impl Plan {
         options: &SealOptions,
         forgotten: &[usize],
     ) -> Result<(), Fault> {
-        /// Who tidies up removes so many.
+        /// Removed files of usual tidying.
         const FEW: u64 = 10;
         let old = &set.manifest.entries;
         let patterns = Patterns::of(&self.left_out)?;
-        // What is left out from now on is not gone.
+        // Paths that are left out from now on are not gone.
         let links: HashSet<(u32, &[u8])> = (self.next.iter())
             .filter(|entry| matches!(entry.kind, EntryKind::HardLink { .. }))
             .map(|entry| (entry.source, entry.path.as_slice()))
@@ -405,7 +403,7 @@ impl Plan {
             if options.removed_max != RemovedMax::Half {
                 continue;
             }
-            // A directory on which nothing is mounted any more is there, and empty.
+            // A former mount point exists, and is empty.
             let mut below: HashMap<&[u8], u64> = HashMap::new();
             for entry in &gone {
                 let slashes = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -429,7 +427,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What would be done, path by path.
+    /// Reports the planned changes, path by path.
     fn rehearsal(&self, set: &Set<'_>, before: &Manifest, mut report: SealReport) -> SealReport {
         let mut manifest =
             Manifest { entries: self.next.clone(), stripes: self.stripes, ..set.manifest.clone() };
@@ -478,15 +476,15 @@ impl Plan {
         describe(report, set.world.disk, &manifest, &set.geometry, &set.names)
     }
 
-    /// Whether nothing is to be written.
+    /// True if there is nothing to write.
     fn is_nothing(&self, manifest: &Manifest, before: &Manifest) -> bool {
         self.slots.is_empty() && unchanged(manifest, before) && !self.read_in_vain
     }
 
-    /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they
+    /// Takes the files whose content was sealed under another path from `fresh` and `gone`: they
     /// keep their blocks.
     ///
-    /// Without checksums nothing tells that the content is the same, and they are sealed again.
+    /// Without checksums equal content cannot be recognised, and they are sealed again.
     fn find_moved(
         &mut self,
         set: &Set<'_>,
@@ -514,7 +512,7 @@ impl Plan {
         for &(index, before) in fresh.iter() {
             let entry = &self.next[index];
             let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
-            // In another source it would lie on the columns of the one that it came from.
+            // In another source its blocks would be on the columns of the former one.
             let may_stay = |i: &usize| !is_bound || old[*i].source == entry.source;
             let starts_so = |i: &usize, crcs: &[Crc64]| may_stay(i) && crcs_of(&old[*i]).starts_with(crcs);
             let hope = |crcs: &[Crc64]| same_size.iter().any(|i| starts_so(i, crcs));
@@ -534,7 +532,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Gives every new and changed file its blocks, and finds out which of them change.
+    /// Gives every new and changed file its blocks, and finds the changed ones.
     fn place(
         &mut self,
         set: &Set<'_>,
@@ -559,7 +557,7 @@ impl Plan {
             }
             None => Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum()),
         };
-        // At least so much is needed; asked before anything is allocated for each block.
+        // The least need; checked before memory for each block is allocated.
         let more_stripes = allocator.stripes.saturating_sub(set.manifest.stripes);
         check_free(set.world.disk, appended(set, more_stripes))?;
         let apart = (set.manifest.mode == Mode::Beside).then(|| Apart::new(&set.geometry));
@@ -634,7 +632,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Commits everything at once.
     fn execute(
         &self,
         set: &mut Set<'_>,
@@ -656,12 +653,12 @@ impl Plan {
     }
 }
 
-/// Whether two manifests say the same of the tree and of what is left out.
+/// True if two manifests have equal trees and patterns.
 fn unchanged(a: &Manifest, b: &Manifest) -> bool {
     a.entries == b.entries && a.sources == b.sources && a.left_out() == b.left_out()
 }
 
-/// What the set says of its sources beyond where they are stays so.
+/// Keeps the set's fields of its sources.
 fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
     for source in &mut tree.sources {
         if let Some(known) = manifest.sources.iter().find(|known| known.prefix == source.prefix) {
@@ -670,8 +667,8 @@ fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
     }
 }
 
-/// Finds for each file of a tree the sealed entry whose content it had: the file of its path, or
-/// the one that its path was another name of. No content counts for two files.
+/// Finds the sealed entry of each file's content: the file of its path, or the one that its path
+/// was another name of. Each content counts for one file only.
 fn sealed_as(
     next: &[Entry],
     sealed: &Manifest,
@@ -701,17 +698,16 @@ fn is_one_kind(a: &Entry, b: &Entry) -> bool {
     std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind) || is_file(&a.kind) && is_file(&b.kind)
 }
 
-/// Whether two links of one path lead to different places.
+/// True if two links of one path have different targets.
 fn leads_elsewhere(a: &Entry, b: &Entry) -> bool {
     matches!((&a.kind, &b.kind), (EntryKind::Symlink { target: a }, EntryKind::Symlink { target: b }) if a != b)
 }
 
-/// Where a file of the tree is.
 fn path_now(set: &Set<'_>, entry: &Entry) -> PathBuf {
     join(&set.sources[entry.source as usize], &entry.path)
 }
 
-/// The bytes of a file; of anything else none.
+/// The bytes of a file; zero for any other entry.
 pub(crate) fn size_of(entry: &Entry) -> u64 {
     if let EntryKind::File { size, .. } = entry.kind { size } else { 0 }
 }
@@ -731,7 +727,7 @@ fn slots_of(extents: &[Extent], first: u64) -> Vec<Slot> {
     places.zip(first..).map(|((stripe, lane), block)| Slot { stripe, lane, block }).collect()
 }
 
-/// Cuts extents to so many blocks; what was cut off.
+/// Cuts extents to that many blocks; returns the rest.
 fn cut(extents: &mut Vec<Extent>, blocks: u64) -> Vec<Extent> {
     let mut left = blocks;
     let mut dropped = Vec::new();
@@ -758,8 +754,7 @@ fn append(extents: &mut Vec<Extent>, new: Extent) {
     }
 }
 
-/// The checksums of a file's blocks as it is now; `None` as soon as there is no `hope` in those
-/// read so far.
+/// The checksums of a file's present blocks; `None` as soon as those read leave no `hope`.
 fn scan_file(
     set: &Set<'_>,
     entry: &Entry,
@@ -794,7 +789,6 @@ fn scan_file(
     Ok(Some(crcs))
 }
 
-/// The grid of a manifest.
 pub(crate) fn grid_of(manifest: &Manifest) -> Grid {
     Grid::new(manifest.lanes as usize, &manifest.entries)
 }

@@ -1,4 +1,4 @@
-//! What an engine does wrong towards its driver, whatever the bytes.
+//! Broken rules of an engine towards its driver, independent of all contents.
 
 use std::fmt;
 
@@ -32,11 +32,11 @@ pub enum Breach {
         /// The buffer.
         buffer: BufferId,
     },
-    /// Nothing is under way, all is flushed, and there are buffers left.
+    /// At rest, with all flushed, buffers are left.
     BuffersLeaked {
-        /// How many there are.
+        /// Buffers left.
         held: usize,
-        /// How many there may be.
+        /// Buffers allowed.
         most: usize,
         /// The first of them.
         first: BufferId,

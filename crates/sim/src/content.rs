@@ -1,9 +1,8 @@
-//! What a block holds: 16 bytes that stand for data, or 4096 real bytes of metadata.
+//! The content of a block: 16 bytes that stand for data, or 4096 real bytes of metadata.
 //!
-//! Either has [`SECTORS`] sectors, the pieces that a crash keeps or drops: 2 of the 16 bytes, or
-//! 512 of the 4096. The 16 bytes mean the block in which each sector is its 2 bytes over and over;
-//! so the two forms can be mixed, sector by sector, without inventing anything. A block has exactly
-//! one [`Content`]: what can be said in 16 bytes is.
+//! Both have [`SECTORS`] sectors, the pieces that a crash keeps or drops: 2 of the 16 bytes, or 512
+//! of the 4096. The 16 bytes mean the block in which each sector repeats its 2 bytes; so the two
+//! forms mix exactly, sector by sector. A block has one [`Content`]: the short form if possible.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ pub struct Content(Form);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
     Data(Data),
-    /// Exactly [`BLOCK_BYTES`], and not all sectors are two bytes over and over.
+    /// Exactly [`BLOCK_BYTES`], and some sector does not repeat its first two bytes.
     Bytes(Arc<[u8]>),
 }
 
@@ -53,8 +52,7 @@ impl Content {
         Content(Form::Data(data))
     }
 
-    /// The block as data. A sector of metadata gives two bytes of its hash: something, and the same
-    /// each time.
+    /// The block as data. A sector of metadata gives two bytes of its hash, the same each time.
     pub fn data(&self) -> Data {
         match &self.0 {
             Form::Data(data) => *data,
@@ -105,7 +103,7 @@ impl Content {
         }
     }
 
-    /// Whether a sector is the same in both.
+    /// True if a sector is the same in both.
     pub fn same_sector(&self, other: &Content, sector: usize) -> bool {
         match (&self.0, &other.0) {
             (Form::Data(a), Form::Data(b)) => a[sector * 2..][..2] == b[sector * 2..][..2],

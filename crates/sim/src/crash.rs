@@ -1,8 +1,8 @@
-//! What a crash leaves on a device: by chance, or every possibility in turn.
+//! Devices after a crash: by chance, or every possible one in turn.
 //!
-//! Each sector of a block ends as it was durable or as any write that was not flushed left it,
-//! independent of all other sectors. So writes are torn between sectors, dropped, and reordered
-//! where they overlap; a sector is never torn.
+//! Each sector of a block keeps its durable content or that of any unflushed write, independent of
+//! all other sectors. So writes are torn between sectors, dropped, and reordered where they
+//! overlap; a sector is never torn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::content::SECTORS;
 use crate::disk::{Disk, Version};
 use crate::{Content, Random};
 
-/// How a crash treats what was not flushed. All are possible; some find other faults than others.
+/// Treatment of unflushed writes in a crash. All are possible; some find other faults than others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     Nothing,
@@ -32,10 +32,10 @@ const MANNERS: [Manner; 6] = [
     Manner::Reordered,
 ];
 
-/// What is kept or dropped as one.
+/// The unit that is kept or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
-    /// Each sector of each block: all that can happen.
+    /// Each sector of each block: every possible result.
     Sector,
     /// Each block: no block is torn.
     Block,
@@ -44,12 +44,12 @@ pub enum Grain {
 /// More states than the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyStates {
-    /// How many there are; `None` beyond u64.
+    /// Their number; `None` beyond u64.
     pub states: Option<u64>,
 }
 
 impl Disk {
-    /// Loses what chance takes of the writes that were not flushed.
+    /// Loses a random part of the unflushed writes.
     pub fn crash(&mut self, random: &mut Random) {
         let candidates = self.take_candidates();
         let manner = *random.pick(&MANNERS).expect("there are manners");
@@ -76,8 +76,7 @@ impl Disk {
         }
     }
 
-    /// Every different device that a crash could leave, or how many there are if that is more than
-    /// `most`.
+    /// Every different device that a crash could leave, or their number if that is above `most`.
     pub fn crash_states(&self, grain: Grain, most: u64) -> Result<CrashStates, TooManyStates> {
         let mut base = self.clone();
         let candidates = base.take_candidates();
@@ -109,8 +108,7 @@ pub struct CrashStates {
     states: u64,
 }
 
-/// Some sectors of a block that go together, and the versions they may have; never two that look
-/// alike.
+/// Sectors of a block that go together, and their possible versions; never two equal ones.
 #[derive(Clone, Debug)]
 struct Choice {
     at: u64,

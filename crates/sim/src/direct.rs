@@ -1,8 +1,8 @@
-//! Users who read devices themselves: the engine tells them where blocks lie, and what they find
-//! there counts if it has the checksums.
+//! Users who read devices themselves: the engine gives the places of blocks, and their content
+//! counts if it has the checksums.
 //!
-//! Between the question and the look anything may happen. What was read is held to the model as any
-//! answer is, and what does not count is asked of the engine after all, under the same name.
+//! Between the question and the read anything may happen. The content is checked by the model as
+//! any answer is. If it does not count, the engine is asked for it under the same name.
 
 use pantile_volume::{Event, Lookup, Mixture, RequestId, Seed, Source, Stretch};
 
@@ -10,20 +10,19 @@ use crate::content::data_checksum;
 use crate::world::add_times;
 use crate::{Data, Random};
 
-/// A read of which the engine knows nothing.
+/// A read without the engine.
 #[derive(Debug)]
 pub(crate) struct DirectRead {
     pub(crate) request: RequestId,
-    /// What the engine is told if the devices do not answer.
+    /// The event for the engine if the devices do not answer.
     pub(crate) event: Event,
     pub(crate) lookup: Lookup,
-    /// What was found of its stretches, as far as anybody has looked.
+    /// The content of its stretches, as far as they were read.
     pub(crate) found: Vec<Vec<Data>>,
 }
 
 impl DirectRead {
-    /// What was asked for, once all stretches are found; `None`: something that was computed is not
-    /// what it should be.
+    /// The wanted blocks, once all stretches are read; `None` if a computed block is wrong.
     pub(crate) fn answer(&self, volume: &[u8; 16]) -> Option<Vec<Option<Data>>> {
         let mixed = |mixture: &Mixture, index: u32| {
             let mut total = [0; 16];
@@ -68,7 +67,7 @@ impl DirectReads {
         DirectReads { random: Random::new(seed), under_way: Vec::new() }
     }
 
-    /// Whether the next read that could be is one of these.
+    /// True if the next suitable read is one of these.
     pub(crate) fn wants(&mut self) -> bool {
         self.random.chance(1, 2)
     }
@@ -77,7 +76,7 @@ impl DirectReads {
         self.under_way.push(read);
     }
 
-    /// One whose time has come, if any; surely if nothing else will happen.
+    /// A read whose time has come, if any; surely if no other event is left.
     pub(crate) fn next(&mut self, nothing_else: bool) -> Option<DirectRead> {
         let is_time = !self.under_way.is_empty() && (nothing_else || self.random.chance(1, 4));
         is_time.then(|| {

@@ -1,14 +1,12 @@
-//! One fake device: what it would hold after a crash, what is still in its cache, and what is wrong
-//! with it.
+//! One fake device: its content after a crash, its cache, and its faults.
 //!
 //! A write is *in flight* from [`Disk::begin_write`] until it lands; then it is *unflushed*: reads
-//! see it, a crash may take it. A flush makes durable what had landed when it was given, and
-//! nothing else: a real device may do more, the worst does not. A read that overlaps a write in
+//! see it, a crash may take it. A flush makes everything durable that had landed when it was given,
+//! and no more: a real device may do more, the worst does not. A read that overlaps a write in
 //! flight sees either, sector by sector.
 //!
 //! A block is *damaged* from a fault until a later write of it is durable. That is the device's own
-//! truth about what it was asked to hold, which the budget of faults counts; it knows nothing of
-//! stripes.
+//! record of its faults, which the budget counts; it knows no stripes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +19,11 @@ use crate::{Content, Random, content::SECTORS};
 pub struct Disk {
     blocks: u64,
     present: bool,
-    /// Whether a block that is cut off while it is written may be of before and after; else it is
-    /// of one of them.
+    /// True if a crash during the write of a block can mix old and new sectors; else the block
+    /// stays whole.
     tears: bool,
     durable: BTreeMap<u64, Content>,
-    /// What landed and is not flushed: versions of each block, ascending.
+    /// Unflushed versions of each block, ascending.
     unflushed: BTreeMap<u64, Vec<Version>>,
     in_flight: BTreeMap<Ticket, Extent>,
     /// Blocks that cannot be read until they are written.
@@ -36,14 +34,14 @@ pub struct Disk {
     next_ticket: Ticket,
 }
 
-/// Orders what lands on a device.
+/// Order of landing on a device.
 pub(crate) type Stamp = u64;
 
 /// A write in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// What a flush covers.
+/// The writes that a flush covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushMark(Stamp);
 
@@ -88,17 +86,17 @@ impl Disk {
         Disk { tears: false, ..Disk::new(blocks) }
     }
 
-    /// Whether a block that is cut off while it is written may be of before and after.
+    /// True if a crash can tear blocks.
     pub fn tears(&self) -> bool {
         self.tears
     }
 
-    /// Its length.
+    /// Its length in blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Whether it answers.
+    /// True if it answers.
     pub fn is_present(&self) -> bool {
         self.present
     }
@@ -124,7 +122,7 @@ impl Disk {
         Ok(Content::assembled(parts))
     }
 
-    /// The newest content of a block of what has landed.
+    /// The newest landed content of a block.
     pub fn newest(&self, at: DeviceBlock) -> Result<&Content, Unreadable> {
         match self.unflushed.get(&at.0).and_then(|versions| versions.last()) {
             Some(version) => Ok(&version.content),
@@ -133,7 +131,7 @@ impl Disk {
         }
     }
 
-    /// Puts content where it is durable at once, for making devices.
+    /// Puts durable content, for the creation of devices.
     pub fn put(&mut self, at: DeviceBlock, content: Content) {
         assert!(at.0 < self.blocks, "the device ends at block {}", self.blocks);
         self.unflushed.remove(&at.0);
@@ -151,19 +149,19 @@ impl Disk {
         ticket
     }
 
-    /// The write is done as it should be.
+    /// Ends a write correctly.
     pub fn land(&mut self, ticket: Ticket) {
         let write = self.take(ticket);
         self.settle(write.at, write.contents);
     }
 
-    /// The write is reported done, and nothing of it happened.
+    /// Ends a write as if it was done, and drops it.
     pub fn lose(&mut self, ticket: Ticket) {
         let write = self.take(ticket);
         self.damage(write.at..write.at + write.contents.len() as u64);
     }
 
-    /// The write is reported done, and landed elsewhere (as far as the device reaches).
+    /// Ends a write as if it was done, and lands it elsewhere (as far as the device reaches).
     pub fn misdirect(&mut self, ticket: Ticket, to: DeviceBlock) {
         let mut write = self.take(ticket);
         self.damage(write.at..write.at + write.contents.len() as u64);
@@ -189,7 +187,7 @@ impl Disk {
         self.next_stamp - 1
     }
 
-    /// What a flush given now has to cover.
+    /// The writes that a flush given now covers.
     pub fn begin_flush(&self) -> FlushMark {
         FlushMark(self.next_stamp)
     }
@@ -209,19 +207,19 @@ impl Disk {
         }
     }
 
-    /// Whether a crash could take something.
+    /// True if a crash could take a write.
     pub fn has_unflushed(&self) -> bool {
         !self.unflushed.is_empty() || !self.in_flight.is_empty()
     }
 
-    /// A block cannot be read until it is written again.
+    /// Makes a block unreadable until it is written again.
     pub fn make_unreadable(&mut self, at: DeviceBlock) {
         self.unflushed.remove(&at.0);
         self.unreadable.insert(at.0);
         self.damage(at.0..at.0 + 1);
     }
 
-    /// A bit changes by itself, on the medium and in the cache.
+    /// Flips a bit, on the medium and in the cache.
     pub fn flip(&mut self, at: DeviceBlock, bit: u64) {
         let durable = self.durable.entry(at.0).or_insert(Content::ZEROS);
         *durable = durable.flipped(bit);
@@ -231,13 +229,13 @@ impl Disk {
         self.damage(at.0..at.0 + 1);
     }
 
-    /// The device is pulled out: what is unflushed goes by the rule of crashes.
+    /// Pulls the device out: unflushed writes follow the rule of crashes.
     pub fn vanish(&mut self, random: &mut Random) {
         self.crash(random);
         self.present = false;
     }
 
-    /// Nobody waits any more for the writes in flight: each sector of them lands or not.
+    /// Abandons the writes in flight: each sector of them lands or not.
     pub fn abandon(&mut self, random: &mut Random) {
         for (_, write) in std::mem::take(&mut self.in_flight) {
             let stamp = self.stamp();
@@ -256,12 +254,12 @@ impl Disk {
         }
     }
 
-    /// The device is there again, with what it held.
+    /// Puts the device back, with its content.
     pub fn return_stale(&mut self) {
         self.present = true;
     }
 
-    /// From now on nothing counts as damaged: what is left of it must not matter.
+    /// From now on no block counts as damaged: the rest of the damage must not matter.
     pub fn forgive(&mut self) {
         self.damaged.clear();
     }
@@ -295,7 +293,8 @@ impl Disk {
         }
     }
 
-    /// What may lie in each block after a crash, and forgets what was not durable.
+    /// Returns the possible contents of each block after a crash, and forgets all that was not
+    /// durable.
     pub(crate) fn take_candidates(&mut self) -> BTreeMap<u64, Vec<Version>> {
         let mut candidates = std::mem::take(&mut self.unflushed);
         for (_, write) in std::mem::take(&mut self.in_flight) {
@@ -307,8 +306,8 @@ impl Disk {
         candidates
     }
 
-    /// Sets a block after a crash: `chosen[i]` says from which version sector i is, `None` for what
-    /// was durable.
+    /// Sets a block after a crash: `chosen[i]` is the version of sector i, `None` for the durable
+    /// one.
     pub(crate) fn settle_sectors(&mut self, at: u64, versions: &[Version], chosen: [Option<usize>; SECTORS]) {
         if chosen == [None; SECTORS] {
             return;

@@ -1,10 +1,10 @@
-//! What users of epochs of delayed parity may expect.
+//! Results that users of epochs of delayed parity may expect.
 //!
 //! Each epoch has a view of its own: a model that begins as that of all others and takes the
-//! epoch's requests. An end puts what the view has written into the model of the others, all at
-//! once: from the time it is asked they may be seen, from its answer they must be, and a crash
-//! before the answer leaves all of them or none. An abort, a crash before the end was asked, and a
-//! refused end leave nothing.
+//! epoch's requests. An end puts the writes of the view into the model of the others, all at once.
+//! From the request on they may be seen, from the answer on they must be, and a crash before the
+//! answer leaves all of them or none. An abort, a crash before an end, and a refused end leave
+//! none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,14 +14,14 @@ use pantile_volume::{EpochId, Failure, RequestId, UserBlock};
 use crate::model::{NEVER, Open, Tick};
 use crate::{Ask, Data, Model, Told, Wrong};
 
-/// The epochs that the users know of.
+/// The epochs that the users have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Epochs {
     open: BTreeMap<EpochId, View>,
     beginning: BTreeMap<RequestId, Range<u64>>,
     /// Ends that were not answered before a crash.
     undecided: BTreeSet<RequestId>,
-    /// Whether anything has happened that may cost an epoch data.
+    /// True if an event may have cost an epoch data.
     pub(crate) may_lose: bool,
 }
 
@@ -33,10 +33,9 @@ pub(crate) struct View {
     begun: Tick,
     /// An end or an abort was asked.
     pub(crate) closing: bool,
-    /// What the last end that was refused called lost and was not written since.
+    /// Blocks that the last refused end reported as lost and that were not written since.
     pub(crate) lost: BTreeSet<u64>,
-    /// When it was said. What was asked before may give what a device still gave before it was
-    /// lost.
+    /// Time of that report. Earlier reads may give the content of a device that was lost later.
     lost_since: Tick,
 }
 
@@ -76,7 +75,7 @@ impl Model {
         }
     }
 
-    /// From now on others may see what the epoch wrote.
+    /// From now on others may see the epoch's writes.
     fn asked_to_end(&mut self, id: RequestId, epoch: EpochId, asked: Tick) {
         let Some(view) = self.epochs.open.get_mut(&epoch) else { return };
         view.closing = true;
@@ -95,15 +94,14 @@ impl Model {
         }
     }
 
-    /// What a block may hold for whoever asks now.
+    /// Possible contents of a block for a read now.
     fn newest(&self, block: usize) -> Vec<Data> {
         let versions = &self.blocks[block];
         let is_old = |version: Tick| versions.iter().any(|later| version < later.asked && later.over < NEVER);
         versions.iter().filter(|version| !is_old(version.over)).map(|version| version.content).collect()
     }
 
-    /// An answer to a request of an epoch, or one that an epoch led to; `None`: it is like any
-    /// other.
+    /// An answer to a request of an epoch, or one that an epoch caused; `None` for any other.
     pub(crate) fn answered_of_epoch(
         &mut self,
         id: RequestId,
@@ -156,8 +154,7 @@ impl Model {
         match told {
             Told::Failed(Failure::Busy { .. }) => {
                 self.forget_request(id);
-                // An epoch holds whole stripes, so one that is beginning may hold more than was
-                // asked for.
+                // An epoch holds whole stripes, so one that begins may hold more than requested.
                 let busy = self.epochs.open.values().any(|view| overlaps(&view.range))
                     || !self.epochs.beginning.is_empty();
                 let failure = || Failure::Busy { epoch: EpochId(0) };
@@ -181,7 +178,7 @@ impl Model {
     ) -> Result<(), Wrong> {
         let may_lose = self.epochs.may_lose;
         let Some(view) = self.epochs.open.get_mut(&epoch) else {
-            // It was closed meanwhile.
+            // Closed since.
             return Ok(());
         };
         let Told::Failed(failure) = told else {
@@ -250,7 +247,7 @@ impl Model {
         }
     }
 
-    /// A request has changed nothing.
+    /// A request without effect.
     fn forget_request(&mut self, id: RequestId) {
         for versions in &mut self.blocks {
             if versions.len() > 1 {
@@ -259,7 +256,7 @@ impl Model {
         }
     }
 
-    /// All epochs are gone; an end that was under way has happened as a whole or not at all.
+    /// Forgets all epochs; an unanswered end has happened as a whole or not at all.
     pub(crate) fn forget_epochs(&mut self) {
         let may_lose = self.epochs.may_lose;
         let ends = self.open.iter().filter(|(_, open)| matches!(open.ask, Ask::End(_))).map(|(&id, _)| id);
@@ -270,7 +267,7 @@ impl Model {
         self.epochs = Epochs { undecided, may_lose, ..Epochs::default() };
     }
 
-    /// A read has given a version: if an end was undecided, it is not any more. Whether it was.
+    /// Notes the version that a read gave; returns true if it decided an end.
     pub(crate) fn decided_by(&mut self, block: UserBlock, which: usize) -> bool {
         let versions = &self.blocks[block.0 as usize];
         let undecided = &self.epochs.undecided;

@@ -1,14 +1,14 @@
-//! A small world exhaustively: a power failure after every step, with every subset of what was not
-//! flushed.
+//! A small world exhaustively: a power failure after every step, with every subset of unflushed
+//! writes.
 //!
-//! Where a point has more states than the bound, sectors give way to blocks, and blocks to chance;
-//! [`Exhausted`] says how often, so that nobody takes a sample for a proof. If the promise allows a
-//! loss, each device in turn is lost with the power, too.
+//! At a point with more states than the bound, sectors give way to blocks, and blocks to chance;
+//! [`Exhausted`] counts these, so that no sample looks like a proof. If the promise allows a loss,
+//! each device in turn is lost with the power, too.
 
 use crate::run::Run;
 use crate::{Config, Disk, Engine, Failure, Grain, Kill, Random, Refusal, Start};
 
-/// What was tried.
+/// Counts of the tried crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exhausted {
     /// Power failures at which every subset of sectors was tried.

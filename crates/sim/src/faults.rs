@@ -1,10 +1,10 @@
-//! What goes wrong beside crashes, always within what the code promises.
+//! Faults beside crashes, always within the promise of the code.
 //!
-//! The budget knows no stripes: the caller says which addresses stand and fall together (a
-//! [`Promise`]'s `group_of`). In each group at most `tolerance` devices are affected at a time. A
-//! device is affected as a whole while it is gone, and, after it came back or refused a write, or
-//! could no longer be known as a member, until an engine started since then is clean; it is
-//! affected in a group while a block there is damaged.
+//! The budget knows no stripes: the `group_of` of a [`Promise`] names addresses that fail together.
+//! In each group at most `tolerance` devices are affected at a time. A device is affected as a
+//! whole while it is gone. One that came back, refused a write or lost its identity as a member is
+//! affected until an engine that started later is clean. It is affected in a group while a block
+//! there is damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use pantile_volume::{DeviceBlock, Found, Slot};
 
 use crate::{Config, Disk, Lie, Random, World};
 
-/// What the code of the volume bears.
+/// The tolerance of the volume's code.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise {
     /// Devices that may be affected at a time.
@@ -23,7 +23,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// So many devices may be affected, wherever.
+    /// Any devices up to this number may be affected.
     pub fn whole_devices(tolerance: u32) -> Promise {
         Promise { tolerance, group_of: |_| 0 }
     }
@@ -46,10 +46,9 @@ pub enum Fault {
     Refused,
     /// A device is a hundred times slower for a while.
     Slow,
-    /// A device that is gone, or refused a write, is there again while the engine runs, as it was.
+    /// A device that is gone, or refused a write, comes back while the engine runs, as it was.
     Returns,
-    /// A device that is gone is there again, empty: while the engine runs, or when it is started
-    /// again.
+    /// A device that is gone comes back empty: while the engine runs, or when it is started again.
     Replaced,
 }
 
@@ -76,24 +75,23 @@ pub(crate) struct Faults {
     random: Random,
     /// The kinds that this seed has.
     kinds: Vec<Fault>,
-    /// One fault is tried in so many steps.
+    /// One of this many steps tries a fault.
     rarity: u64,
-    /// Whether empty devices come in the place of those that are gone.
+    /// True if empty devices replace missing ones.
     replaces: bool,
-    /// Affected as a whole, and the session in which it happened; `None` if that session knows of
-    /// it and sees to it.
+    /// Affected as a whole, and the session in which it happened; `None` if that session knows and
+    /// handles it.
     suspects: BTreeMap<Slot, Option<u32>>,
-    /// Not known as a member by most of what says so, and since when: an engine that looks may make
-    /// them anew.
+    /// Devices with most of their identity damaged, and the session: an engine may rebuild them.
     beheaded: BTreeMap<Slot, u32>,
-    /// Came empty, and no engine was clean since: whoever looks at them again sees that they were
-    /// never all of a member.
+    /// Devices that came empty, while no engine was clean since: another look shows that they never
+    /// had all of a member.
     blank: BTreeSet<Slot>,
     done: BTreeMap<Fault, u32>,
 }
 
 impl Faults {
-    /// A seed has a random part of the kinds at a random rate, because rare combinations need the
+    /// Gives a seed a random part of the kinds at a random rate, because rare combinations need the
     /// others to be quiet.
     pub(crate) fn new(config: &Config, mut random: Random) -> Faults {
         let (promise, heads, among) = (config.promise, config.heads.clone(), &config.faults);
@@ -106,23 +104,23 @@ impl Faults {
         Faults { promise, heads, random, kinds, rarity, replaces, suspects, beheaded, blank, done }
     }
 
-    /// How often each fault happened.
+    /// The number of each fault.
     pub(crate) fn done(&self) -> &BTreeMap<Fault, u32> {
         &self.done
     }
 
-    /// Whether anything happened that an engine finds out only when it looks.
+    /// True if damage happened that an engine only finds by reading.
     pub(crate) fn did_damage(&self) -> bool {
         use Fault::{Flip, Lost, Misdirected, Unreadable};
         [Unreadable, Flip, Lost, Misdirected].iter().any(|fault| self.done.contains_key(fault))
     }
 
-    /// Whether anything happened but that a device was slow.
+    /// True if a fault happened other than a slow device.
     pub(crate) fn did_harm(&self) -> bool {
         self.done.keys().any(|fault| *fault != Fault::Slow)
     }
 
-    /// From now on nothing new goes wrong.
+    /// From now on no new fault happens.
     pub(crate) fn stop(&mut self) {
         self.kinds.clear();
     }
@@ -136,7 +134,7 @@ impl Faults {
         self.kinds = kinds;
     }
 
-    /// Something may go wrong now; or a device may come back, which the caller then sees to.
+    /// A fault may happen now; or a device may come back, which is left to the caller.
     pub(crate) fn strike(&mut self, world: &mut World, session: u32) -> Option<(Slot, Found)> {
         self.behead(world.disks(), session);
         if !self.random.chance(1, self.rarity) {
@@ -184,7 +182,7 @@ impl Faults {
         slots
     }
 
-    /// All that could be brought back to an engine that runs, and as what.
+    /// The devices that could be brought back to a running engine, and in which state.
     pub(crate) fn all_away(&mut self, world: &World) -> Vec<(Slot, Found)> {
         let found_away = self.away(world);
         let found = |slot| match self.as_found() {
@@ -211,8 +209,7 @@ impl Faults {
         self.note(if found == Found::Stale { Fault::Returns } else { Fault::Replaced });
     }
 
-    /// While nobody runs. A device that does not come up again after a power failure is the usual
-    /// case, not the rare one.
+    /// While no engine runs. A device that does not return after a power failure is the usual case.
     pub(crate) fn strike_at_kill(&mut self, world: &mut World, session: u32) {
         if self.kinds.contains(&Fault::Gone) && self.random.chance(1, 2) {
             let slot = Slot(self.random.below(world.disks().len() as u64) as u32);
@@ -229,7 +226,7 @@ impl Faults {
         }
     }
 
-    /// Pulls a device out if the promise allows; whether it did.
+    /// Pulls a device out if the promise allows; returns true if it did.
     pub(crate) fn lose(&mut self, world: &mut World, slot: Slot, session: u32) -> bool {
         let may = world.disks()[slot.0 as usize].is_present() && self.bears_loss(world.disks(), slot);
         if may {
@@ -256,7 +253,7 @@ impl Faults {
         self.note(fault);
     }
 
-    /// What the device does with a write that is due.
+    /// The outcome of a write that is due.
     pub(crate) fn lie(&mut self, world: &World, session: u32) -> Lie {
         let Some((slot, at, count)) = world.next_write() else { return Lie::Honest };
         if !self.random.chance(1, self.rarity) {
@@ -293,7 +290,7 @@ impl Faults {
         }
     }
 
-    /// While nobody runs: devices come back with what they held.
+    /// Brings devices back with their content while no engine runs.
     pub(crate) fn put_back(&mut self, world: &mut World, session: u32, all: bool) {
         for slot in (0..world.disks().len() as u32).map(Slot) {
             if !world.disks()[slot.0 as usize].is_present() && (all || self.random.chance(1, 2)) {
@@ -316,7 +313,7 @@ impl Faults {
         self.beheaded.retain(|_, &mut since| since >= session);
     }
 
-    /// Much of as many devices as may be is damaged at once; whether anything was.
+    /// Damages much of as many devices as allowed at once; returns true if any was.
     pub(crate) fn rot_widely(&mut self, world: &mut World) -> bool {
         let mut slots: Vec<Slot> = (0..world.disks().len() as u32).map(Slot).collect();
         let mut any = false;
@@ -343,7 +340,7 @@ impl Faults {
         any
     }
 
-    /// Whether a device is, or was in this session, affected as a whole.
+    /// True if a device is, or was in this session, affected as a whole.
     pub(crate) fn has_suspects(&self) -> bool {
         self.whole().next().is_some()
     }
@@ -353,7 +350,7 @@ impl Faults {
         self.suspects.keys().chain(self.beheaded.keys()).copied()
     }
 
-    /// Whether a device that is present may be lost as a whole.
+    /// True if the loss of a present device as a whole is tolerable.
     fn bears_loss(&self, disks: &[Disk], slot: Slot) -> bool {
         let whole: BTreeSet<Slot> = self.whole().chain([slot]).collect();
         let within = |affected: usize| affected <= self.promise.tolerance as usize;

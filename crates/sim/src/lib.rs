@@ -1,16 +1,16 @@
 //! A world to fail in: virtual time, fake devices, faults, and one seed that decides everything.
 //!
-//! [`run_seed`] drives an [`Engine`] through a random load of requests, faults and crashes and
-//! holds every answer to a [`Model`] of what the user may expect. The same seed gives the same run,
-//! byte for byte; the hash of its [`Trace`] says so.
+//! [`run_seed`] drives an [`Engine`] through a random load of requests, faults and crashes, and
+//! checks every answer with a [`Model`] of the user's expectations. The same seed gives the same
+//! run, byte for byte, as the hash of its [`Trace`] shows.
 //!
 //! The idea is that of FoundationDB's simulation and TigerBeetle's simulated storage: the engine
-//! does no I/O, so the world that does it for the engine may be as bad as real ones are, thousands
-//! of times a minute, and can be had back for a look.
+//! does no I/O. So the world around it can be as bad as real ones, thousands of times a minute, and
+//! each run can be repeated for examination.
 //!
-//! What is promised is never exceeded: faults are drawn within a [`Promise`]. Everything else a
-//! device may do, it does: writes in flight tear between sectors, unflushed ones are dropped and
-//! reordered, flushes cover nothing that they need not.
+//! The promise is never exceeded: faults are drawn within a [`Promise`]. Everything else that is
+//! possible happens: writes in flight tear between sectors, unflushed ones are dropped and
+//! reordered, flushes cover no more than they must.
 //!
 //! Deliberately not here: bytes of real size (16 stand for 4096), the engine's own formats, and any
 //! knowledge of stripes.
@@ -50,47 +50,46 @@ pub use trace::Trace;
 pub use workload::Load;
 pub use world::{Answer, Ask, Counts, IoKind, Kill, Lie, Told, World, WorldConfig};
 
-/// What the world drives: events in, actions out.
+/// An engine in the world: events in, actions out.
 pub trait Engine {
     /// Takes an event.
     fn handle(&mut self, event: Event);
 
-    /// The next thing to be done, until there is none.
+    /// The next action; `None` if there is none.
     fn next_action(&mut self) -> Option<Action>;
 
-    /// Whether requests may come. One that has to read its maps first may say no for a while.
+    /// True if requests may come. An engine that reads its maps first returns false for a while.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// Whether all that it can repair is repaired and durable: nothing to rebuild, to catch up or
-    /// to write anew.
+    /// True if every possible repair is done and durable: no rebuild, catch-up or rewrite is left.
     fn is_clean(&self) -> bool {
         true
     }
 
-    /// Why it will never be ready, if so.
+    /// The reason why it will never be ready, if any.
     fn refused(&self) -> Option<String> {
         None
     }
 
-    /// How far a scrub is and what it has found; `None` if there was none.
+    /// Progress and findings of a scrub; `None` if there was none.
     fn scrubbed(&self) -> Option<ScrubStatus> {
         None
     }
 
-    /// How many more devices can fail; `None`: it does not say.
+    /// The number of further devices that can fail; `None` if unknown.
     fn margin(&self) -> Option<Margin> {
         None
     }
 
-    /// Where blocks lie, for users who read devices themselves; `None`: they are to ask.
+    /// Places of blocks, for users who read devices themselves; `None` sends them to the engine.
     fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         let _ = (first, count);
         None
     }
 
-    /// What it says of itself, for reports of runs that fail.
+    /// Its own description, for reports of failed runs.
     fn describe(&self) -> String {
         String::new()
     }

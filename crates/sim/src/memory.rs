@@ -1,9 +1,9 @@
 //! The buffers that the driver holds for the engine, and the rules of their use.
 //!
 //! A buffer exists from the action that makes it, or from the write that hands it over, until it is
-//! released; it exists also if the action fails, but then holds nothing. What an action uses must
-//! be *filled* when the action is given (the one that fills it reported done), because actions are
-//! performed in any order; and it must not be released before that is reported.
+//! released; it also exists, empty, if the action fails. A used buffer must be *filled* when the
+//! action is given (the one that fills it reported done), because actions are performed in any
+//! order. It must not be released before that action is reported.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Memory {
         buffer.users -= 1;
     }
 
-    /// What a filled buffer holds.
+    /// The content of a filled buffer.
     pub(crate) fn get(&self, buffer: BufferId) -> Result<Data, Breach> {
         match self.buffers.get(&buffer) {
             None => Err(Breach::BufferUnknown { buffer }),
@@ -79,7 +79,7 @@ impl Memory {
         self.buffers.get_mut(&buffer).expect("what is used is not released").users -= 1;
     }
 
-    /// The engine does not need it any more.
+    /// The engine needs it no longer.
     pub(crate) fn release(&mut self, buffer: BufferId) -> Result<(), Breach> {
         match self.buffers.get(&buffer) {
             None => Err(Breach::BufferUnknown { buffer }),

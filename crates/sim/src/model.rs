@@ -1,4 +1,5 @@
-//! What a user may expect: for each block the contents that a read may give now, and after a crash.
+//! The user's expectations: for each block the contents that a read may give now, and after a
+//! crash.
 //!
 //! Every write and trim makes a *version* of each of its blocks, with the time it was asked and the
 //! time it was answered. Version w *follows* v if v was over before w was asked. A read may give v
@@ -6,11 +7,11 @@
 //! durable w follows v. So requests may overlap in any way.
 //!
 //! A version is durable when a flush is answered that was asked after the version was answered, or
-//! when its own write was durable. After a crash nobody knows which of the versions left is there,
-//! until a read tells: then it stays that one. A version that a read gives is thereby over, and
-//! follows all that were answered before that read was asked.
+//! when its own write was durable. After a crash it is unknown which of the remaining versions is
+//! there, until a read gives one, which then stays. That version is thereby over, and follows all
+//! that were answered before that read was asked.
 //!
-//! Blocks stand alone: a request of many blocks that is not answered may be there in part.
+//! Blocks stand alone: an unanswered request of many blocks may be there in part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,7 +37,7 @@ pub struct Model {
     pub(crate) made: BTreeMap<Data, UserBlock>,
 }
 
-/// Counts what happens; always even, so that there is room between two.
+/// A clock of events; always even, so that there is room between two.
 pub(crate) type Tick = u64;
 
 pub(crate) const NEVER: Tick = Tick::MAX;
@@ -50,18 +51,17 @@ pub(crate) struct Version {
     /// When it was over: answered, or seen by a read.
     pub(crate) over: Tick,
     pub(crate) durable: bool,
-    /// It lay on the devices after a power failure: if it is the one, it is durable.
+    /// It was on the devices after a power failure: if it is the one, it is durable.
     pub(crate) survived: bool,
     /// It came with the end of an epoch: it is there with all others of that end, or none is.
     pub(crate) end: Option<RequestId>,
-    /// It was written after such an end had been asked for, which need not have been answered: it
-    /// may be there however the end went.
+    /// It was written after the request of such an end, answered or not: it may be there however
+    /// the end went.
     pub(crate) since: bool,
 }
 
 impl Version {
-    /// Whether it was written since an end of an epoch that is not decided, and tells nothing of
-    /// it.
+    /// True if it was written since an undecided end of an epoch, and does not decide it.
     pub(crate) fn is_since(&self) -> bool {
         self.request.is_some() || self.since
     }
@@ -76,30 +76,30 @@ pub(crate) struct Open {
 /// An answer that a user may not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// A block holds what it may not hold.
+    /// A block has an impossible content.
     Content {
         /// The block.
         block: UserBlock,
-        /// What the read gave.
+        /// The content that the read gave.
         got: Data,
-        /// What it may give.
+        /// The possible contents.
         may: Vec<Data>,
-        /// What that is.
+        /// Kind of wrong content.
         verdict: Verdict,
     },
     /// A request within the volume and within the promise failed.
     Failed {
         /// The request.
         request: RequestId,
-        /// Why, as the engine says.
+        /// The reason given by the engine.
         failure: Failure,
     },
-    /// Others wrote to what an open epoch holds.
+    /// Others wrote to a block of an open epoch.
     LetIn {
         /// The request.
         request: RequestId,
     },
-    /// An epoch says that it lost what it never wrote.
+    /// An epoch reports the loss of a block that it never wrote.
     LostOfOthers {
         /// The block.
         block: UserBlock,
@@ -111,21 +111,21 @@ pub enum Wrong {
     },
 }
 
-/// What a wrong content is.
+/// Kind of wrong content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// An older or lost version of the block.
     Stale,
-    /// Zeros, where there should be data.
+    /// Zeros instead of data.
     Zeros,
     /// A version of another block.
     Foreign {
-        /// That block.
+        /// The other block.
         of: UserBlock,
     },
     /// Sectors of several versions of the block.
     Torn,
-    /// What nobody wrote.
+    /// No written content.
     Garbage,
 }
 
@@ -159,7 +159,7 @@ impl Model {
         self.blocks.len() as u64
     }
 
-    /// A content for a block that nothing else has.
+    /// A new, unique content for a block.
     pub fn fresh(&mut self, block: UserBlock) -> Data {
         let number = self.made.len() as u64 + 1;
         let mut content = ZEROS;
@@ -191,7 +191,7 @@ impl Model {
         self.open.insert(id, Open { asked, ask: ask.clone() });
     }
 
-    /// A request is answered. Panics if it was not made; the world has seen to that.
+    /// Takes the answer to a request. Panics if that was not made; the world prevents it.
     pub fn answered(&mut self, id: RequestId, told: &Told) -> Result<(), Wrong> {
         let now = self.tick();
         let open = self.open.remove(&id).expect("the request is open");
@@ -222,7 +222,7 @@ impl Model {
         Ok(())
     }
 
-    /// Everything ended at once; nobody answers what is open.
+    /// Everything ended at once; open requests get no answer.
     pub fn crashed(&mut self, kill: Kill) {
         let now = self.tick();
         self.forget_epochs();
@@ -234,7 +234,7 @@ impl Model {
                 continue;
             }
             let mut left: Vec<Version> = Vec::new();
-            // An end that brought what was there before tells nothing by it.
+            // An end that wrote the earlier content again is not decided by a read of it.
             let mut is_clear = true;
             let end_asked = versions.iter().filter(|version| version.end.is_some()).map(|v| v.asked).min();
             for version in versions.iter() {
@@ -326,7 +326,7 @@ impl Model {
         }
     }
 
-    /// Forgets what neither a read under way nor a crash can bring back.
+    /// Forgets versions that neither a read under way nor a crash can bring back.
     pub(crate) fn prune(&mut self, block: usize) {
         let reads = self.open.values().filter(|open| matches!(open.ask, Ask::Read { .. }));
         let oldest = reads.map(|open| open.asked).min().unwrap_or(NEVER);
@@ -358,7 +358,7 @@ impl Model {
         if self.decided_by(block, which) {
             return Ok(());
         }
-        // Two trims look alike, and then nothing is known of their order.
+        // Two trims look alike, and then their order is unknown.
         if fitting.len() == 1 {
             self.put_last(block, which, asked);
         }
@@ -483,7 +483,7 @@ mod tests {
             self.model.answered(id, &Told::Blocks(vec![Some(content)]))
         }
 
-        /// Whether a read made now may give it; the model is as before.
+        /// True if a read made now may give it; the model is unchanged.
         fn may(&self, block: u64, content: Data) -> bool {
             let mut user = User { model: self.model.clone(), next: self.next };
             let read = user.read(block);
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_after_a_power_failure_stays() {
+    fn content_read_after_a_power_failure_stays() {
         let mut user = User::new();
         let (first, a) = user.write(0, false);
         user.done(first);
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_after_a_dead_process_may_still_be_lost_with_the_power() {
+    fn content_read_after_a_dead_process_can_be_lost_with_the_power() {
         let mut user = User::new();
         let (first, a) = user.write(0, false);
         user.done(first);

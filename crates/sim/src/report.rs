@@ -7,7 +7,7 @@ use pantile_volume::{ScrubStatus, Slot};
 
 use crate::{Breach, Counts, Fault, IoKind, Wrong};
 
-/// What a run that went well has done.
+/// Counts of a run without failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Actions performed.
@@ -16,9 +16,9 @@ pub struct Stats {
     pub requests: u64,
     /// Of these, ends of epochs.
     pub ends: u64,
-    /// Of these, reads that found on a device what the engine had told them.
+    /// Of these, reads that found the expected content on a device without the engine.
     pub direct_reads: u64,
-    /// Those of them that computed what lost devices had.
+    /// Those of them that computed blocks of lost devices.
     pub direct_mixtures: u64,
     /// Times that everything ended at once.
     pub kills: u32,
@@ -36,7 +36,7 @@ pub struct Stats {
     pub buffers_most: u64,
     /// Virtual time.
     pub virtual_ns: u64,
-    /// What each device was given.
+    /// Inputs and outputs of each device.
     pub counts: Vec<Counts>,
     /// The hash of the trace.
     pub trace_hash: u64,
@@ -87,18 +87,18 @@ impl fmt::Display for Stats {
     }
 }
 
-/// Why a run failed.
+/// Reasons why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The engine broke a rule towards its driver.
     Breach(Breach),
-    /// A user was told what is not so.
+    /// A user got a wrong answer.
     Wrong(Wrong),
     /// Requests are open, or the engine is not ready, and nothing is under way.
     Stuck {
         /// Requests open.
         open: usize,
-        /// Whether the engine took requests.
+        /// True if the engine took requests.
         ready: bool,
     },
     /// It does not come to rest.
@@ -106,14 +106,13 @@ pub enum Cause {
         /// Steps, or actions in one step.
         steps: u64,
     },
-    /// Nothing is under way, all devices are there, and the engine is not clean, or says so
-    /// although a scrub finds more.
+    /// At rest, with all devices present, the engine is not clean, or is so only by its own word.
     NotClean,
     /// A scrub did not come to its end, although nothing is under way.
     ScrubNotDone(Option<Box<ScrubStatus>>),
     /// A scrub with repair has ended, and the next finds something bad.
     LeftBad(Box<ScrubStatus>),
-    /// The engine said that any so many more devices can fail; these did, and something was lost.
+    /// The engine said that any this many more devices can fail; these did, and data was lost.
     FalseMargin {
         /// The number of devices that it said.
         any_more: u32,
@@ -124,7 +123,7 @@ pub enum Cause {
     },
     /// The volume was not opened although the promise was kept.
     NotOpened {
-        /// What the maker of engines says.
+        /// The reason of the maker of engines.
         says: String,
     },
     /// The engine panicked.
@@ -163,7 +162,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A run that failed, and how to have it back.
+/// A failed run, and the way to repeat it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The seed.
@@ -174,11 +173,11 @@ pub struct Failure {
     pub session: u32,
     /// The virtual time.
     pub at_ns: u64,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
     /// The last lines of the trace.
     pub tail: String,
-    /// A command that has this run back.
+    /// A command that repeats this run.
     pub replay: String,
 }
 

@@ -16,25 +16,24 @@ use crate::{
     Ask, Cause, Disk, Engine, Failure, Fault, Kill, Load, Model, Promise, Random, Stats, World, WorldConfig,
 };
 
-/// In one of so many seeds the engine is taken at its word while things go wrong, and in as many at
-/// the end. Each time costs a scrub, an opening and a look at all.
+/// One of this many seeds removes the devices that can fail by the engine's word, while faults
+/// happen, and as many at the end. Each time costs a scrub, an opening and a read of all.
 const MARGIN_RARITY: u64 = 3;
 
 /// Actions that an engine may give after one event.
 const ACTIONS_MOST: u64 = 1 << 20;
 
-/// What is run.
+/// Configuration of a run.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The devices.
     pub world: WorldConfig,
     /// The blocks of the volume.
     pub user_blocks: u64,
-    /// What the code bears.
+    /// The tolerance of the code.
     pub promise: Promise,
-    /// By slot, the blocks by which a device is known as a member. An engine that finds most of
-    /// them damaged may make it anew, so that it lacks what the others have long after they are
-    /// written again.
+    /// By slot, the blocks that identify a device as a member. An engine that finds most of them
+    /// damaged may rebuild the device, so that it lacks content long after they are written again.
     pub heads: Vec<Vec<DeviceBlock>>,
     /// Requests before peace comes.
     pub requests: u32,
@@ -44,26 +43,25 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// About the most kills of a seed; some have none.
     pub kills_most: u32,
-    /// Whether crashes and losses take turns: no crash while a device is away or the engine has
-    /// something to repair, no loss before it is ready again. Also what a volume that does not bear
-    /// both together may be asked to bear.
+    /// True if crashes and losses take turns: no crash while a device is away or the engine has a
+    /// repair left, no loss before it is ready again. Also for a volume that does not tolerate both
+    /// together.
     pub in_turns: bool,
     /// Steps within which the engine must be ready, come to rest, or be clean.
     pub steps_most: u64,
     /// Buffers that the engine may keep when all is flushed and done.
     pub buffers_kept: usize,
-    /// Whether the engine scrubs: at any time, and at the end, to leave nothing bad.
+    /// True if the engine scrubs: at any time, and at the end, to leave nothing bad.
     pub scrubs: bool,
-    /// Whether the engine is told at any time that nobody asks for anything, and that nobody
-    /// writes.
+    /// True if the engine gets idle and still events at any time.
     pub idles: bool,
-    /// Whether users read devices themselves where the engine tells them what lies there.
+    /// True if users read devices themselves at the places that the engine gives.
     pub direct_reads: bool,
-    /// Whether users have epochs of delayed parity, too.
+    /// True if users have epochs of delayed parity, too.
     pub epochs: bool,
     /// Lines of the trace in the report of a run that fails.
     pub tail_lines: usize,
-    /// A command that has a run back, with `{seed}` where the seed belongs.
+    /// A command that repeats a run, with `{seed}` where the seed belongs.
     pub replay: String,
 }
 
@@ -92,16 +90,15 @@ impl Config {
     }
 }
 
-/// What an engine is made from.
+/// Devices and session for a new engine.
 pub struct Start<'a> {
-    /// What the devices hold. For a new volume all are zeros, and what is put here is durable at
-    /// once.
+    /// The devices. For a new volume all are zeros, and writes to them here are durable at once.
     pub disks: &'a mut [Disk],
     /// 0 for a new volume; else the volume is to be opened.
     pub session: u32,
 }
 
-/// Why no engine could be made.
+/// The reason why no engine could be made.
 pub type Refusal = Box<dyn std::error::Error>;
 
 /// Runs one seed. `make` makes the first engine, and one after each kill.
@@ -120,8 +117,8 @@ pub fn run_seed<E: Engine>(
     Err(run.failure(cause))
 }
 
-/// Runs many seeds on some threads, and adds up what they did; the failure with the least seed if
-/// any fails.
+/// Runs many seeds on some threads and adds up their counts; returns the failure with the least
+/// seed if any fails.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn run_seeds<E: Engine>(
     seeds: Range<u64>,
@@ -132,7 +129,7 @@ pub fn run_seeds<E: Engine>(
     each_seed(seeds, threads, |seed| run_seed(seed, &make, config))
 }
 
-/// Runs many seeds, each as the caller likes, on some threads; else like [`run_seeds`].
+/// Runs many seeds, each as the caller chooses, on some threads; else like [`run_seeds`].
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn each_seed(
     seeds: Range<u64>,
@@ -171,8 +168,8 @@ pub fn each_seed(
     Ok(total)
 }
 
-/// What the devices hold and what a user may expect after the requests of a seed, without faults,
-/// all flushed.
+/// The devices and the user's expectations after the requests of a seed, without faults, all
+/// flushed.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn prepare<E: Engine>(
     seed: u64,
@@ -195,8 +192,7 @@ pub fn prepare<E: Engine>(
     }
 }
 
-/// Opens a volume on devices as they are, in peace, reads all of it, and gives the devices as they
-/// are then.
+/// Opens a volume on devices as they are, without faults, reads all of it, and returns the devices.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn open_and_read<E: Engine>(
     seed: u64,
@@ -230,26 +226,24 @@ pub(crate) struct Run<'a, E, M> {
     direct: Option<DirectReads>,
     random: Random,
     session: u32,
-    /// About so many kills while requests are made.
+    /// The approximate number of kills while requests are made.
     kills: u64,
-    /// The next block of those that are read one after the other after some kills, so that all is
-    /// known of what came up.
+    /// The next block of a sequential read after some kills, which decides all uncertain versions.
     audit: Option<u64>,
     /// Steps until the next kill, once that is certain.
     kill_in: Option<u64>,
-    /// The scrub is told something in one of so many steps.
+    /// One of this many steps sends a scrub command.
     scrub_rarity: Option<u64>,
-    /// When the engine is told that nobody writes.
+    /// Draws the still events.
     stills: Option<Random>,
-    /// When devices are called slow, and how slow. Of its own, so that nothing else of a run
-    /// depends on it.
+    /// Draws slow devices and their speeds. Of its own, so that other choices do not depend on it.
     paces: Random,
-    /// When the engine is taken at its word, and without which devices. Of its own, too.
+    /// Draws when, and which, devices are removed by the engine's word. Of its own, too.
     takes: Random,
     stats: Stats,
 }
 
-/// Whether anything still goes wrong.
+/// Faults happen in a storm alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weather {
     Storm,
@@ -288,7 +282,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
     }
 
-    /// A world after a power failure, with nothing to go wrong any more.
+    /// A world after a power failure, without further faults.
     pub(crate) fn resumed(
         seed: u64,
         make: M,
@@ -372,7 +366,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.peace()
     }
 
-    /// Whoever still has an epoch ends it; if that is refused, aborts it.
+    /// Ends each open epoch; aborts it if that is refused.
     fn close_epochs(&mut self) -> Result<(), Cause> {
         self.calm();
         loop {
@@ -386,21 +380,20 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.until(Weather::Calm, |run| run.ready() && !run.model.has_epochs())
     }
 
-    /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it
-    /// bears what it promises.
+    /// No more faults. All devices come back, and the volume becomes clean; then it has its
+    /// promised tolerance.
     fn peace(&mut self) -> Result<(), Cause> {
         self.calm();
         if self.config.faults.contains(&Fault::Returns) && self.random.chance(1, 2) {
             self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
             let away = self.faults.all_away(&self.world);
-            // All are there before the first is told of: what the engine does then may be on any of
-            // them.
+            // All are present before the first event: the engine's reaction may reach any of them.
             away.iter().for_each(|&(slot, found)| self.put_back(slot, found));
             for (slot, found) in away {
                 self.tell_back(slot, found)?;
             }
         } else if self.config.kills_most == 0 && !self.faults.has_suspects() {
-            // Nothing is killed, and nobody is to come back.
+            // No engine was killed, and no device has to come back.
         } else if self.faults.has_suspects() || self.random.chance(1, 2) {
             if self.config.kills_most == 0 || self.config.in_turns {
                 // Not in the middle of its work.
@@ -430,13 +423,13 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.read_all()
     }
 
-    /// A scrub with repair leaves nothing bad, however much was before, within the promise. So the
+    /// A scrub with repair leaves nothing bad, whatever was bad before, within the promise. So the
     /// next scrub finds nothing, and from then on no device counts as damaged.
     fn leave_nothing_bad(&mut self) -> Result<(), Cause> {
-        // What is written and nothing maps to yet is no scrub's matter, and could rot unseen.
+        // Unmapped content is outside every scrub, and could rot unseen.
         self.ask_and_rest(&Ask::Flush)?;
         if !self.faults.did_damage() {
-            // Clean means that every device has all that it should have.
+            // Clean means that every device has all its content.
             let status = self.scrub_to_the_end(false)?;
             if status.is_bad() {
                 return Err(Cause::NotClean);
@@ -466,8 +459,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         status.clone().filter(is_done).ok_or_else(|| Cause::ScrubNotDone(status.map(Box::new)))
     }
 
-    /// A device is there again, and the engine is told; first that it was gone, in case it does not
-    /// know.
+    /// Puts a device back and sends the events: first its loss, in case the engine missed it.
     fn bring_back(&mut self, slot: Slot, found: Found) -> Result<(), Cause> {
         self.put_back(slot, found);
         self.tell_back(slot, found)
@@ -557,8 +549,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.tell(event)
     }
 
-    /// A user looks at a device, for one stretch of what they want, or at what they have found;
-    /// whether one did.
+    /// A user reads one stretch from a device, or completes a read; returns true if one did.
     fn look(&mut self) -> Result<bool, Cause> {
         let nothing_else = self.world.is_idle();
         let Some(direct) = &mut self.direct else { return Ok(false) };
@@ -582,7 +573,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         Ok(true)
     }
 
-    /// One action is performed; before and after it, anything may happen.
+    /// Performs one action; before and after it, anything may happen.
     fn step(&mut self, weather: Weather) -> Result<(), Cause> {
         if weather == Weather::Storm && (self.ready() || !self.config.in_turns) {
             if let Some((slot, found)) = self.faults.strike(&mut self.world, self.session) {
@@ -644,7 +635,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.engine.as_mut().expect("an engine runs").next_action()
     }
 
-    /// All devices are there, and the engine has nothing to repair.
+    /// True if all devices are there, and the engine has no repair left.
     fn is_whole(&self) -> bool {
         self.ready() && self.engine().is_clean() && !self.faults.has_suspects()
     }
@@ -660,7 +651,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
     }
 
-    /// Everything ends at once, and begins again.
+    /// Ends everything at once, and begins again.
     fn kill(&mut self, all_back: bool) -> Result<(), Cause> {
         self.stats.kills += 1;
         self.stats.kills_in_recovery += u32::from(!self.ready());

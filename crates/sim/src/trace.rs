@@ -1,4 +1,4 @@
-//! What happened, line by line: the same for the same seed.
+//! Events of a run, line by line: the same for the same seed.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What users ask: a mixture that differs from seed to seed.
+//! Requests of users: a mixture that differs from seed to seed.
 
 use pantile_volume::UserBlock;
 
@@ -25,7 +25,7 @@ pub(crate) struct Workload {
     cursor: u64,
     /// Epochs are drawn on their own, so that loads without them stay as they are.
     epochs: Random,
-    /// One request in so many is an epoch's; none if 0.
+    /// One of this many requests is an epoch's; none if 0.
     epoch_rarity: u64,
 }
 
@@ -76,7 +76,7 @@ impl Workload {
         }
     }
 
-    /// The same with epochs.
+    /// A workload with epochs.
     pub(crate) fn with_epochs(self, seed: u64) -> Workload {
         let mut epochs = Random::new(seed);
         let epoch_rarity = epochs.between(1, 5);
@@ -130,7 +130,7 @@ impl Workload {
         Some(Ask::Within(epoch, Box::new(ask)))
     }
 
-    /// Whether a user asks now, rather than waits for what is under way.
+    /// True if a user makes a request now, instead of waiting for open ones.
     pub(crate) fn wants(&mut self, open: usize, idle: bool) -> bool {
         open < self.open_most && (idle || self.random.chance(1, 3))
     }

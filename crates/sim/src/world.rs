@@ -1,8 +1,8 @@
 //! Devices, memory and time: performs actions in an order and at a speed that the seed decides.
 //!
-//! Every action given waits until its time has come; [`World::step`] performs the one whose time
-//! comes first and gives the event. A reply and a release are performed at once. What the engine
-//! does against the rules of its driver is a [`Breach`].
+//! Every action waits until its time has come; [`World::step`] performs the earliest one and
+//! returns its event. A reply and a release are performed at once. A violation of the driver's
+//! rules by the engine is a [`Breach`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub struct WorldConfig {
     pub devices: u32,
     /// The length of each.
     pub device_blocks: u64,
-    /// Whether a block that is cut off while it is written may be of before and after.
+    /// True if a crash can tear blocks.
     pub tears: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct World {
     trace: Trace,
 }
 
-/// What is done on a device.
+/// Kind of operation on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IoKind {
     /// A read of data.
@@ -68,7 +68,7 @@ impl IoKind {
     pub const ALL: [IoKind; 4] = [IoKind::Read, IoKind::ReadBytes, IoKind::Write, IoKind::Flush];
 }
 
-/// What was given to a device, performed or not.
+/// Counts of operations given to a device, performed or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     ios: [u64; 4],
@@ -95,7 +95,7 @@ impl Counts {
     }
 }
 
-/// What a user is told.
+/// An answer to a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The request.
@@ -124,7 +124,7 @@ pub enum Told {
     Failed(Failure),
 }
 
-/// What a user asks for: [`Request`] with contents for buffers.
+/// A request of a user: [`Request`] with contents for buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Reads blocks.
@@ -140,7 +140,7 @@ pub enum Ask {
         first: UserBlock,
         /// The content of each.
         contents: Vec<Data>,
-        /// Whether it is to survive a crash when answered.
+        /// True if it survives a crash once it is answered.
         durable: bool,
     },
     /// Forgets blocks.
@@ -158,23 +158,23 @@ pub enum Ask {
         first: UserBlock,
         /// How many.
         count: u64,
-        /// Blocks that it may owe.
+        /// Blocks whose parity may be pending.
         owed_blocks_max: u64,
     },
-    /// Something in an epoch.
+    /// A request in an epoch.
     Within(EpochId, Box<Ask>),
     /// Ends an epoch.
     End(EpochId),
     /// Aborts one.
     Abort(EpochId),
-    /// Makes parity of all that an epoch owes.
+    /// Writes all pending parity of an epoch.
     Advance(EpochId),
 }
 
-/// What a device does with a write that is due, while it says something else.
+/// The real outcome of a write that is due, behind the reported one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// Nothing: it writes.
+    /// The block is written.
     Honest,
     /// Reports it done and drops it.
     Lost,
@@ -184,7 +184,7 @@ pub enum Lie {
     Refused,
 }
 
-/// How everything ends at once.
+/// Sudden ends of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
     /// The process dies; the devices keep their caches, and writes in flight end one way or
@@ -197,12 +197,12 @@ pub enum Kill {
 /// Devices with a queue each.
 struct Served {
     service_ns: ServiceNs,
-    /// When each has done all that it was given.
+    /// The time at which each has finished all its operations.
     free_at_ns: Vec<u64>,
     worked_ns: u64,
 }
 
-/// Nanoseconds that a device takes for so many blocks from one on.
+/// Nanoseconds of a device for a number of blocks from one on.
 type ServiceNs = Box<dyn FnMut(Slot, IoKind, DeviceBlock, u64) -> u64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +223,7 @@ enum Pending {
 }
 
 impl Pending {
-    /// What is done on a device, from which block on, and on how many.
+    /// Kind of an operation on a device, its first block, and their number.
     fn extent(&self) -> Option<(IoKind, DeviceBlock, u64)> {
         match *self {
             Pending::Read { at, ref into, .. } => Some((IoKind::Read, at, into.len() as u64)),
@@ -235,7 +235,7 @@ impl Pending {
     }
 }
 
-/// How fast things are. A seed has one of several, because each lets other races happen.
+/// Speeds of a world. A seed has one of several, because each lets other races happen.
 #[derive(Clone, Copy, Debug)]
 enum Pace {
     /// Everything takes as long: first in, first out.
@@ -277,16 +277,15 @@ impl World {
         }
     }
 
-    /// From now on every device does one thing at a time, in the order in which it was given, and
-    /// each takes as long as `service_ns` says of the device, its kind, its first block and how
-    /// many there are; a computation takes no time. So a run measures time, and has no chance in
-    /// it.
+    /// From now on every device performs one operation at a time, in order. Its time is
+    /// `service_ns` of the device, the kind, the first block and their number; a computation takes
+    /// no time. So a run measures time, and has no chance in it.
     pub fn serve(&mut self, service_ns: impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static) {
         let free_at_ns = vec![self.now_ns; self.disks.len()];
         self.served = Some(Served { service_ns: Box::new(service_ns), free_at_ns, worked_ns: 0 });
     }
 
-    /// How long all that devices were given since [`World::serve`] takes, all devices together.
+    /// The time of all operations since [`World::serve`], all devices together.
     pub fn worked_ns(&self) -> u64 {
         self.served.as_ref().map_or(0, |served| served.worked_ns)
     }
@@ -306,17 +305,17 @@ impl World {
         &mut self.disks
     }
 
-    /// What each device was given so far.
+    /// Counts of each device so far.
     pub fn counts(&self) -> &[Counts] {
         &self.counts
     }
 
-    /// What happened so far.
+    /// Events so far.
     pub fn trace(&mut self) -> &mut Trace {
         &mut self.trace
     }
 
-    /// Whether no action waits to be performed.
+    /// True if no action waits.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
@@ -495,8 +494,8 @@ impl World {
         &self.volume
     }
 
-    /// What a user finds who reads a device without the engine; `None`: not in full, or not what it
-    /// should be.
+    /// Content of a stretch for a user who reads a device without the engine; `None` if it is
+    /// incomplete or wrong.
     pub fn look(&mut self, stretch: &Stretch) -> Option<Vec<Data>> {
         let disk = &self.disks[stretch.slot.0 as usize];
         let found = disk.read(stretch.at, u64::from(stretch.blocks()), &mut self.random);
@@ -507,7 +506,7 @@ impl World {
         counts.then(|| found.iter().map(Content::data).collect())
     }
 
-    /// A read that found what it asked for without the engine.
+    /// Notes a read that succeeded without the engine.
     pub fn answered_by_device(&mut self, request: RequestId, blocks: Vec<Option<Data>>) -> Answer {
         self.open.remove(&request);
         let told = Told::Blocks(blocks);
@@ -567,7 +566,7 @@ impl World {
         self.pending.insert((self.now_ns + takes_ns, self.given), pending);
     }
 
-    /// The write that is due next, if it is one that could go wrong: where and how many blocks.
+    /// The next due write, if it can go wrong: its place and its number of blocks.
     pub fn next_write(&self) -> Option<(Slot, DeviceBlock, u64)> {
         match self.pending.first_key_value()?.1 {
             &Pending::Write { slot, at, count, ticket: Some(_), .. }
@@ -579,8 +578,8 @@ impl World {
         }
     }
 
-    /// Performs what is due next, and gives the event; `None` if nothing waits. A write does as the
-    /// lie says.
+    /// Performs the next due action, and returns its event; `None` if none waits. A write does as
+    /// the lie says.
     pub fn step(&mut self, lie: Lie) -> Option<Event> {
         let ((due_ns, order), pending) = self.pending.pop_first()?;
         self.now_ns = self.now_ns.max(due_ns);
@@ -693,8 +692,8 @@ impl World {
         made.iter().for_each(|(&buffer, &data)| self.memory.fill(buffer, Some(data)));
     }
 
-    /// A device is pulled out. With `told`, an event says so at some time; without, inputs and
-    /// outputs find it gone.
+    /// Pulls a device out. With `told`, an event reports it at some time; without, operations find
+    /// it gone.
     pub fn pull_out(&mut self, slot: Slot, told: bool) {
         self.trace.line(format_args!(
             "{} pull out {}{}",
@@ -708,8 +707,8 @@ impl World {
         }
     }
 
-    /// A device is there again, with what it held, or an empty one in its place. For a time when
-    /// nothing is under way on it; an engine that runs is to be told by the caller.
+    /// Puts a device back, with its content, or an empty one in its place. No operation may be
+    /// under way on it; the caller sends the event to a running engine.
     pub fn put_back(&mut self, slot: Slot, found: Found) {
         self.trace.line(format_args!("{} put back {}, {found:?}", self.now_ns, slot.0));
         let disk = &mut self.disks[slot.0 as usize];
@@ -720,7 +719,7 @@ impl World {
         }
     }
 
-    /// Whether nothing is under way on a device, and no notice about it either.
+    /// True if no operation on a device and no event about it is under way.
     pub fn is_quiet(&self, slot: Slot) -> bool {
         let of = |pending: &Pending| match *pending {
             Pending::Read { slot, .. }
@@ -733,13 +732,13 @@ impl World {
         self.pending.values().all(|pending| of(pending) != Some(slot))
     }
 
-    /// From now on a device takes so many times longer; 1 is the usual.
+    /// Slows a device down by a factor; 1 is the usual speed.
     pub fn slow_down(&mut self, slot: Slot, times: u64) {
         self.trace.line(format_args!("{} slow down {} by {times}", self.now_ns, slot.0));
         self.slowness[slot.0 as usize] = times;
     }
 
-    /// The engine is no more: memory, actions and requests are gone.
+    /// Ends the engine: memory, actions and requests are gone.
     pub fn kill(&mut self, kill: Kill) {
         self.trace.line(format_args!("{} kill {kill:?}", self.now_ns));
         for disk in &mut self.disks {

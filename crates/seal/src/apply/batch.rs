@@ -1,12 +1,12 @@
 //! Originals that become durable together: written under temporary names, synced as a whole, then
 //! named one by one.
 //!
-//! Invariant: a file gets its name only when its content is durable, so that whoever is killed or
-//! loses power at any moment finds under each path what was there or the whole new file. What is
-//! left under temporary names the next `heal` removes.
+//! Invariant: a file gets its name only when its content is durable. After a kill or a loss of
+//! power at any moment each path holds the old file or the whole new one. The next `heal` removes
+//! leftover temporary files.
 //!
-//! One sync of the file system costs as much as that of one small file, but also writes what other
-//! programs have not written back: a few files are therefore synced one by one.
+//! One sync of the file system costs as much as that of one small file, but also writes pending
+//! data of other programs: a few files are therefore synced one by one.
 
 use crate::Fault;
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind};
@@ -16,9 +16,9 @@ use pantile_format::{SetId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Up to so many files or directories are synced one by one.
+/// Up to this many files or directories are synced one by one.
 const FEW: usize = 8;
-/// A batch takes as much room as its files beside what they replace.
+/// A batch takes the room of its files beside the replaced ones.
 const BYTES_MOST: u64 = 64 << 20;
 /// Each is open until it has its name, with its directory; a process has 1024 files as a rule.
 const FILES_MOST: usize = 192;
@@ -32,9 +32,9 @@ pub(crate) struct Written {
     pub(crate) dir: PathBuf,
     pub(crate) size: u64,
     pub(crate) mtime: Timestamp,
-    /// What was there before it was written.
+    /// Metadata of the replaced file, if there was one.
     pub(crate) there: Option<Meta>,
-    /// Whether what is there was touched since it was sealed, and is kept.
+    /// True if the replaced file was touched since it was sealed, and is kept.
     pub(crate) is_kept: bool,
     /// Blocks that were computed.
     pub(crate) blocks: u64,
@@ -44,11 +44,11 @@ pub(crate) struct Written {
 pub(crate) struct Named {
     pub(crate) path: PathBuf,
     pub(crate) blocks: u64,
-    /// Where what was there was kept.
+    /// Path at which the replaced file was kept.
     pub(crate) aside: Option<PathBuf>,
 }
 
-/// What became of each file: its name, or why not.
+/// Result for each file: its name, or the fault.
 pub(crate) type Outcome = Result<Named, (PathBuf, Fault)>;
 
 pub(crate) struct Batch<'d> {
@@ -58,8 +58,7 @@ pub(crate) struct Batch<'d> {
     bytes: u64,
     /// Directories in which names were given that are not durable yet.
     dirs: BTreeSet<PathBuf>,
-    /// The file systems written to, by their number; `None` where each file must be synced for
-    /// itself.
+    /// The file systems written to, by their number; `None` if each file must be synced by itself.
     systems: BTreeMap<u64, Option<Box<dyn DiskSystem>>>,
 }
 
@@ -77,8 +76,8 @@ impl<'d> Batch<'d> {
         stray(dir, self.set, Some(NO_COLUMN - 1 - self.waiting.len()))
     }
 
-    /// Makes the next file; it is written after this only, so that its file system tells of every
-    /// fault in writing it.
+    /// Creates the next file. It is written only afterwards, so that its file system reports every
+    /// fault of writing it.
     pub(crate) fn create(&mut self, dir: &Path, temp: &Path) -> Result<Box<dyn DiskFile>, Fault> {
         let io = |e| Fault::io("creating", temp, e);
         let file = self.disk.create(temp).map_err(io)?;
@@ -92,21 +91,20 @@ impl<'d> Batch<'d> {
         self.waiting.push(written);
     }
 
-    /// Whether no more can be added before the batch is finished.
+    /// True if the batch must be finished before another file is added.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= FILES_MOST || self.bytes >= BYTES_MOST
     }
 
-    /// Makes durable what waits, and the names that were given.
+    /// Makes the waiting files and their names durable.
     pub(crate) fn end(&mut self, mut tell: impl FnMut(Outcome)) {
         self.finish(&mut tell);
         let dirs = std::mem::take(&mut self.dirs);
         self.sync_names(&dirs, &mut tell);
     }
 
-    /// Makes durable what waits, and names it. That the names are durable is for the
-    /// [`end`](Batch::end) alone: until then what was there may come back after a loss of power, as
-    /// a whole.
+    /// Makes the waiting files durable, and names them. Only [`end`](Batch::end) makes the names
+    /// durable: a loss of power before it can bring back whole old files.
     pub(crate) fn finish(&mut self, mut tell: impl FnMut(Outcome)) {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.is_empty() {
@@ -130,7 +128,7 @@ impl<'d> Batch<'d> {
         self.bytes = 0;
     }
 
-    /// For each file that waits why it is not durable, if it is not.
+    /// For each waiting file the fault that keeps it from being durable, if any.
     fn sync_contents(&self, waiting: &[Written]) -> Vec<Option<Fault>> {
         let error = |written: &Written, e| Fault::io("syncing", &written.temp, e);
         if waiting.len() <= FEW || self.systems.values().any(Option::is_none) {
@@ -142,7 +140,7 @@ impl<'d> Batch<'d> {
         waiting.iter().map(of).collect()
     }
 
-    /// The first fault, if there is one: which file it is of, the system does not say.
+    /// The first fault, if any: the system does not say which file it concerns.
     fn sync_systems(&self) -> Option<std::io::Error> {
         let results: Vec<_> = self.systems.values().flatten().map(|system| system.sync()).collect();
         results.into_iter().find_map(Result::err)
@@ -161,11 +159,12 @@ impl<'d> Batch<'d> {
         }
     }
 
-    /// Gives a file its name, unless somebody has changed what is there; where that is kept.
+    /// Gives a file its name, unless another program has changed the replaced file; returns the
+    /// path at which that is kept.
     fn name(&self, written: &Written) -> Result<Option<PathBuf>, Fault> {
         let Written { file, path, there, size, mtime, .. } = written;
-        // Someone may have changed it since it was looked at: then it is not ours to replace. Asked
-        // in the directory in which it is named, whatever lies at its path by now.
+        // Another program may have changed it since it was examined: then it is not ours to
+        // replace. Checked in the opened directory, whatever has its path now.
         let same = match file.beside(path.file_name()).and_then(|seen| seen.meta()) {
             Ok(now) => {
                 now.kind == MetaKind::File
@@ -184,7 +183,7 @@ impl<'d> Batch<'d> {
     }
 }
 
-/// Gives a file that was created its name: one that nothing has, unless what has it is replaced.
+/// Gives a created file its name: a free one, unless another file is to be replaced.
 pub(crate) fn name(file: &dyn DiskFile, path: &Path, replaces: bool) -> Result<(), Fault> {
     let named = if replaces { file.give_name(path) } else { file.give_free_name(path) };
     named.map_err(|e| match e.kind() {
@@ -195,12 +194,12 @@ pub(crate) fn name(file: &dyn DiskFile, path: &Path, replaces: bool) -> Result<(
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        // Of a run that ends with an error; what cannot be removed the next heal removes.
+        // Left by a run that fails; heal removes the rest.
         self.waiting.iter().for_each(|written| drop(written.file.discard()));
     }
 }
 
-/// Gives what a file holds a second name, under which it stays when the first is taken from it.
+/// Gives a file a second name, which stays when the first is given to another file.
 fn keep_aside(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
     let aside = crate::heal::free_name(disk, path, "before-heal");
     disk.add_name(path, &aside).map_err(|e| Fault::io("keeping what is there as", &aside, e))?;

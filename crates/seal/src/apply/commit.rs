@@ -1,8 +1,7 @@
 //! One commit: from a state of the set to the next, by way of the journal.
 //!
-//! New stripes and the new meta area lie where nothing live is; they are written and synced first.
-//! Blocks of existing stripes and headers go into the journal. Its rename is the commit, of
-//! everything at once.
+//! New stripes and the new meta area are in free places; they are written and synced first. Blocks
+//! of existing stripes and headers go into the journal. Its rename commits everything at once.
 
 use crate::apply::journal::{self, JournalWriter, is_decided, journal_header};
 use crate::apply::meta::Meta;
@@ -36,24 +35,25 @@ pub(crate) struct Slot {
     pub(crate) block: u64,
 }
 
-/// What changes.
+/// A change of the set.
 pub(crate) struct Commit<'s> {
     /// Ascending by stripe and lane.
     pub(crate) slots: &'s [Slot],
-    /// Stripes for which room is kept free, so that the next commit can append them.
+    /// Stripes for which room is kept, so that the next commit can append them.
     pub(crate) reserve_stripes: u64,
-    /// When the tree was looked at, which becomes the time of modification of the shards.
+    /// The time at which the tree was examined; it becomes the time of modification of the shards.
     pub(crate) began: Timestamp,
-    /// That of a code with more data columns, which the set gets; nothing else changes then.
+    /// The geometry of a code with more data columns, which the set gets; then nothing else
+    /// changes.
     pub(crate) wider: Option<&'s Geometry>,
 }
 
 impl Commit<'_> {
-    /// Brings the set to the state that the manifest describes; checksums of what is read are noted
-    /// in it.
+    /// Brings the set to the state of the manifest, and adds the checksums of all content that is
+    /// read to it.
     ///
-    /// Errors: nothing is changed, or it is `Unfinished`: then whoever opens the set next finishes
-    /// it.
+    /// Errors: nothing is changed, or it is `Unfinished` and the next command that opens the set
+    /// finishes it.
     pub(crate) fn run(
         &self,
         set: &mut Set<'_>,
@@ -81,7 +81,7 @@ impl Commit<'_> {
         let journal = set.names.journal();
         let decided = is_decided(set.world.disk, &journal, manifest.set, manifest.generation);
         if done.is_err() && !decided {
-            // Best effort: what was appended is not part of the set, and in nobody's way.
+            // Best effort: appended bytes are not part of the set, and harmless.
             let _ = set.world.disk.remove(&names::temp(&journal));
             for output in &outputs {
                 let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
@@ -129,8 +129,7 @@ impl Commit<'_> {
             table.resize(rows * manifest.stripes as usize, Crc64(0));
             meta.tables.push((column, table));
         }
-        // Whoever is killed from here on leaves shards that look younger than they are; their
-        // length shows it.
+        // After a kill from here on the shards look younger than they are; their length shows it.
         for output in outputs {
             let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
             let longer = live.map_or(Ok(()), |len| output.file.set_len(len.saturating_add(1)));
@@ -184,15 +183,15 @@ impl Commit<'_> {
         Ok((headers, meta))
     }
 
-    /// Refuses what would not fit: new stripes, the journal, and the new meta areas beside the live
-    /// ones.
+    /// Refuses a change without room: new stripes, the journal, and the new meta areas beside the
+    /// live ones.
     fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), Fault> {
         let geometry = &set.geometry;
         let block = manifest.block_len.bytes();
         let journaled = &self.slots[..self.slots.partition_point(|slot| slot.stripe < set.manifest.stripes)];
         let stripes = journaled.chunk_by(|a, b| a.stripe == b.stripe).count() as u64;
         let grid = grid_of(manifest);
-        // What nobody owns any more is zero, and zeros are not written out.
+        // Blocks without an owner are zero, and zeros are not written.
         let is_written =
             |slot: &&Slot| manifest.mode == Mode::Full && grid.owner(slot.lane, slot.stripe).is_some();
         let data = journaled.iter().filter(is_written).count() as u64;
@@ -209,14 +208,14 @@ impl Commit<'_> {
     }
 }
 
-/// Returns the bytes that so many new stripes take, by the directories of the shards.
+/// Returns the bytes of new stripes, by the directories of the shards.
 pub(crate) fn appended(set: &Set<'_>, stripes: u64) -> impl Iterator<Item = (PathBuf, u64)> {
     let block = set.manifest.block_len.bytes();
     let bytes = move |column: usize| stripes.saturating_mul(set.geometry.stored[column].len() as u64 * block);
     set.geometry.stored_columns().map(move |column| (set.dir_of(column), bytes(column)))
 }
 
-/// Whether stripes to be appended would be written over a live meta area.
+/// True if new stripes would overwrite a live meta area.
 fn meta_is_in_the_way(set: &Set<'_>, stripes: u64) -> bool {
     stripes > set.manifest.stripes
         && set.shards.iter().flatten().any(|shard| {
@@ -225,8 +224,7 @@ fn meta_is_in_the_way(set: &Set<'_>, stripes: u64) -> bool {
         })
 }
 
-/// The first place for a meta area that lies behind the blocks of so many stripes and beside the
-/// live one.
+/// The first place for a meta area behind the blocks of that many stripes and beside the live one.
 fn place(set: &Set<'_>, column: usize, stripes: u64, len: u64) -> u64 {
     let header = header_of(&set.manifest, &set.geometry, column);
     let end = header.block_offset(stripes, 0);
@@ -393,8 +391,8 @@ impl Changing<'_, '_> {
     /// Computes all parity from the new content and the other blocks, repaired in memory where they
     /// are damaged.
     ///
-    /// Errors: `TooMuchLost` if another block of a stripe cannot be had; `NeedsHeal` if, without
-    /// checksums, the old stripe contradicts its equations or is not there to be asked.
+    /// Errors: `TooMuchLost` if another block of a stripe cannot be recovered; `NeedsHeal` if,
+    /// without checksums, the old stripe contradicts its equations or has a missing block.
     fn encode_again(
         &self,
         window: &mut Window,
@@ -408,8 +406,8 @@ impl Changing<'_, '_> {
         if !set.judge {
             self.check_others(window)?;
         }
-        // What satisfied the equations is not read again: only that very content is known to be
-        // right.
+        // Blocks that satisfied the equations are not read again: only that very content is known
+        // to be right.
         if !(0..window.count()).all(|i| others.iter().all(|&cell| window.have[i].contains(cell))) {
             set.obtain(window, &others)?;
         }
@@ -430,9 +428,8 @@ impl Changing<'_, '_> {
         Ok(code.parity().to_vec())
     }
 
-    /// Without checksums: whether what is left of the old stripes satisfies its equations. In mode
-    /// full nothing may be missing: with every block that is lost the equations tell less of the
-    /// others.
+    /// Without checksums: true if the rest of the old stripes satisfies its equations. In mode full
+    /// no block may be missing: each lost block weakens the check of the others.
     fn check_others(&self, window: &mut Window) -> Result<(), Fault> {
         let set = self.set;
         let all: Vec<CellIndex> = set.geometry.codec.code().cells().collect();

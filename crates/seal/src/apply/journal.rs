@@ -1,13 +1,14 @@
-//! The journal on disk: written before the shards are changed, obeyed by whoever finds it.
+//! The journal on disk: written before the shards are changed, applied by the next command that
+//! opens the set.
 //!
 //! A commit is the rename of the journal to its final name. Applying it is idempotent. Headers are
 //! written last and one copy at a time, each after a sync, so that every shard always has one good
 //! header: of the state before, or after. A shard whose header is of neither state is not touched.
-//! A journal stays until every shard that it names is of the state after: one that is away now may
-//! come back, of the state before.
+//! A journal stays until every shard that it names has the state after: a missing one can come back
+//! with the state before.
 //!
-//! Anybody may have made a journal. So no record of one is done before all were held against the
-//! layout that the headers say; together they write no more to a shard than that is long.
+//! Any user may have made a journal. So all its records are compared with the layout in the headers
+//! before one is applied; together they write no more to a shard than its length.
 
 use crate::disk::{Disk, DiskFile, set_back};
 use crate::options::{Progress, Silent};
@@ -38,7 +39,8 @@ pub(crate) struct JournalWriter<'w> {
 }
 
 impl<'w> JournalWriter<'w> {
-    /// With an owner and a group: those of the shards, who finishes it if this process is killed.
+    /// With an owner and a group: those of the shards, so that this user can finish it after a
+    /// kill.
     pub(crate) fn create(
         disk: &'w dyn Disk,
         path: PathBuf,
@@ -87,7 +89,7 @@ impl<'w> JournalWriter<'w> {
         self.push(old)
     }
 
-    /// Removes it: nothing of it happens.
+    /// Removes it: its change does not happen.
     pub(crate) fn abandon(self) {
         // Best effort: the next command that writes removes it.
         let _ = self.disk.remove(&temp(&self.path));
@@ -113,8 +115,8 @@ impl<'w> JournalWriter<'w> {
     }
 
     /// Makes it durable and gives it its name: from here on the change will happen. Its time of
-    /// modification becomes that of the shards: what was changed since `began` is not known to be
-    /// what was sealed.
+    /// modification becomes that of the shards: files changed since `began` may differ from their
+    /// sealed state.
     pub(crate) fn commit(mut self, began: Timestamp) -> Result<(), Fault> {
         self.record(RecordKind::End, &[], 8)?;
         let crc = self.crc.crc().0.to_le_bytes();
@@ -144,32 +146,34 @@ pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, Faul
         .collect())
 }
 
-/// Whether a commit to this state of this set was decided: its journal has its name.
+/// True if a commit to this state of this set was decided: its journal has its name.
 pub(crate) fn is_decided(disk: &dyn Disk, path: &Path, set: SetId, generation: Generation) -> bool {
     let header = Stream::open(disk, path, &Silent).and_then(|mut stream| stream.header());
     header.is_ok_and(|header| header.set == set && header.generation == generation)
 }
 
-/// The set that a file is the journal of, if it is one.
+/// The set of a journal; `None` for any other file.
 pub(crate) fn set_of_journal(disk: &dyn Disk, path: &Path) -> Option<SetId> {
     let header = Stream::open(disk, path, &Silent).and_then(|mut stream| stream.header());
     header.ok().map(|header| header.set)
 }
 
-/// Whether there are shards by whose names a journal may be of their set, beside it or in these
-/// directories.
+/// True if shards beside a journal or in these directories have names of its set.
 pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Result<bool, Fault> {
     Ok(!find_shards(disk, path, dirs)?.is_empty())
 }
 
-/// Does what a journal says to the shards beside it and in these directories, and removes it when
-/// all that it names have it; else the first column that has not, and the journal stays.
+/// Applies a journal to the shards beside it and in these directories. If every shard that it names
+/// has the change, the journal is removed; else it stays, and the first column without the change
+/// is returned.
 ///
-/// Shards that are away, or that missed an earlier commit, are left as they are: those may come
-/// back, these are lost, and healed later. If one is among these that was made anew of the state
-/// before, by somebody who did not see the journal, the others do not suffice for the state after,
-/// and none has it yet, then none is touched: together they may have the state before. Errors:
-/// `BadJournal` if it is damaged; nothing is then changed, unless it is changed meanwhile. `Cancelled`: whoever opens the set next goes on.
+/// Missing shards and those that missed an earlier commit are left alone: the former can come back,
+/// the latter are lost, and healed later. A shard that was rebuilt in the state before, without the
+/// journal, cannot get the state after. If the others do not suffice for that state and none has it
+/// yet, none is touched: together they may have the state before.
+///
+/// Errors: `BadJournal` if it is damaged; nothing is changed, unless another program changes it at
+/// the same time. `Cancelled`: the next command that opens the set continues.
 pub(crate) fn replay(
     world: &World<'_>,
     path: &Path,
@@ -200,8 +204,7 @@ pub(crate) fn replay(
     Ok(lacking)
 }
 
-/// Whether a journal tells of anything that is still to be done to shards that are there. Nothing
-/// is written.
+/// True if a journal has work left on present shards. Nothing is written.
 ///
 /// Errors: as [`replay`].
 pub(crate) fn is_to_be_done(
@@ -214,8 +217,7 @@ pub(crate) fn is_to_be_done(
     Ok(replay.waits_for().is_none() && replay.first(State::Before).is_some())
 }
 
-/// Reads a journal to its end, and holds every record of it against the layout that the headers
-/// say.
+/// Reads a journal to its end, and compares each record with the layout in the headers.
 fn prepare<'w, 'p>(
     world: &World<'w>,
     path: &'p Path,
@@ -232,10 +234,10 @@ fn prepare<'w, 'p>(
     Ok((replay, stream))
 }
 
-/// As [`replay`], of the journal of a commit, whose shards were all there a moment ago.
+/// As [`replay`], of the journal of a commit whose shards were all there a moment ago.
 ///
-/// Errors: also if one of them does not have the new state now. Another journal must not take the
-/// place of this one.
+/// Errors: also if a shard lacks the new state now, so that no other journal takes the place of
+/// this one.
 pub(crate) fn finish(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<(), Fault> {
     let Some(column) = replay(world, path, dirs, &Silent)? else { return Ok(()) };
     let shards = find_shards(world.disk, path, dirs)?;
@@ -244,16 +246,15 @@ pub(crate) fn finish(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result
     Err(Fault::io("giving the new state to", shard, std::io::Error::other(why)))
 }
 
-/// A record that is done as it stands.
+/// A record that is applied as it stands.
 struct Record {
     head: RecordHead,
     targets: Vec<Target>,
-    /// The payload of one that writes a header, which was looked at; any other is still to be read.
+    /// The payload of a header, which was checked; that of any other record is still to be read.
     header: Option<Vec<u8>>,
 }
 
-/// The columns that a journal names, each with the header that its shard has afterwards; none for
-/// one that is made.
+/// The columns in a journal, each with the header of its shard afterwards; none for a new shard.
 type After = BTreeMap<u32, Option<ShardHeader>>;
 
 /// Reads the whole journal once: structure and checksum.
@@ -289,8 +290,8 @@ fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), Fault> {
     }
 }
 
-/// The shards beside a journal or else in other directories, by the column in their names,
-/// temporary ones included.
+/// The shards beside a journal or else in other directories, temporary ones included, by the column
+/// in their names.
 fn find_shards(disk: &dyn Disk, journal: &Path, others: &[PathBuf]) -> Result<BTreeMap<u32, PathBuf>, Fault> {
     let dir = parent(journal);
     let name = journal.file_name().and_then(journal_name).unwrap_or_default();
@@ -308,16 +309,16 @@ fn find_shards(disk: &dyn Disk, journal: &Path, others: &[PathBuf]) -> Result<BT
     Ok(shards)
 }
 
-/// What a shard has of a journal.
+/// Progress of a journal in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not all of it.
+    /// Not all of it is applied.
     Before,
-    /// Everything, but perhaps for its length.
+    /// All of it is applied, except perhaps the length.
     After,
-    /// It was made anew since, of the state after: it must not be touched.
+    /// Rebuilt since, in the state after: it must not be touched.
     Healed,
-    /// It cannot be found or read, or is of another state: it must not be touched.
+    /// Missing, unreadable or of another state: it must not be touched.
     Away,
 }
 
@@ -326,12 +327,12 @@ struct Replay<'w> {
     header: JournalHeader,
     after: After,
     shards: BTreeMap<u32, PathBuf>,
-    /// How long each shard is, and how much of that is not written yet; filled when the layout is
+    /// Length of each shard, and its part that no record has written yet; filled when the layout is
     /// checked.
     left: BTreeMap<u32, (u64, u64)>,
-    /// Files opened so far; `None` for a shard that must not be touched.
+    /// Opened files; `None` for a shard that must not be touched.
     open: BTreeMap<u32, Option<Box<dyn DiskFile>>>,
-    /// The copy of headers that was written last, if nothing was since.
+    /// The copy of headers that was written last, if no other record was applied since.
     header_copy: Option<u64>,
 }
 
@@ -351,8 +352,7 @@ impl Replay<'_> {
     fn state_of(&self, file: &dyn DiskFile, column: u32) -> State {
         let Ok((found, all_good)) = read_front(file) else { return State::Away };
         let after = self.after.get(&column).and_then(Option::as_ref);
-        // A commit that gives the code more columns makes it the shard of another one, under the
-        // name that it has.
+        // A commit with more columns gives a shard another column under its old name.
         if found.set != self.header.set || (found.column.0 != column && after != Some(&found)) {
             return State::Away;
         }
@@ -361,26 +361,26 @@ impl Replay<'_> {
             (generation, Some(after)) if generation == now && found == *after && !all_good => State::Before,
             (generation, Some(after)) if generation == now && found != *after => State::Healed,
             (generation, _) if generation == now => State::After,
-            // What a commit appended before its journal tells the shard that it was made for from
-            // one made anew.
+            // Only the shard that the commit was prepared in has its appended bytes: a rebuilt one
+            // has not.
             (generation, Some(after)) if generation == before && has_meta(file, after) => State::Before,
             _ => State::Away,
         }
     }
 
-    /// The shard because of which nothing is to be done: it is away, or was made anew since.
+    /// The shard that keeps the journal from being applied: missing, or rebuilt since.
     fn waits_for(&self) -> Option<Column> {
         let away = || self.first(State::Away).filter(|_| self.first(State::Before).is_none());
         let made_anew = || self.made_anew().filter(|_| !self.is_begun() && !self.suffices()).map(Column);
         away().or_else(made_anew)
     }
 
-    /// The first column that is so.
+    /// The first column in a state.
     fn first(&self, state: State) -> Option<Column> {
         self.after.keys().copied().find(|&column| self.state(column) == state).map(Column)
     }
 
-    /// Refuses a journal of which any record does something else than a commit does.
+    /// Refuses a journal with a record that no commit writes.
     fn check_layout(&mut self, stream: &mut Stream<'_>) -> Result<(), Fault> {
         stream.rewind();
         stream.header()?;
@@ -397,13 +397,13 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The next record, if it is what a commit writes: blocks of stripes that are there before and
-    /// after, whole headers of the state after, and the length that these say. `None` at the end.
+    /// The next record, if a commit can have written it: blocks of stripes that exist before and
+    /// after, whole headers of the state after, and the lengths in these. `None` at the end.
     ///
-    /// A commit makes a shard as long as it has to be before it is decided, so that a journal never
-    /// writes behind the end; and it writes nothing twice, so that a journal never writes more than
-    /// the shard is long. Asked before anything is done, and of each record when it is done:
-    /// whoever owns the journal can change it meanwhile.
+    /// A commit gives a shard its full length before it is decided and writes no byte twice. So a
+    /// journal never writes behind the end, nor more bytes than the shard has. This is checked
+    /// before the first record is applied and again for each one: the owner of the journal can
+    /// change it in between.
     fn next(&mut self, stream: &mut Stream<'_>) -> Result<Option<Record>, Fault> {
         let head = stream.head()?;
         if head.kind == RecordKind::End {
@@ -445,7 +445,7 @@ impl Replay<'_> {
         }
     }
 
-    /// How long a shard is that may be written to; of another nothing is said.
+    /// The length of a shard that may be written to.
     fn len_of(&self, column: u32) -> u64 {
         let is_written = matches!(self.state(column), State::Before | State::After);
         let shard = self.shards.get(&column).filter(|_| is_written);
@@ -486,23 +486,23 @@ impl Replay<'_> {
         (found.set == self.header.set && (found.column.0 == column || after == Some(&found))).then_some(found)
     }
 
-    /// The first shard that was made anew of the state before, since what the commit appended is
-    /// not there.
+    /// The first shard that was rebuilt in the state before: it lacks the bytes that the commit
+    /// appended.
     fn made_anew(&self) -> Option<u32> {
         let before = self.header.generation.0.wrapping_sub(1);
         let is_before = |column: u32| self.found(column).is_some_and(|found| found.generation.0 == before);
         self.after.keys().copied().find(|&column| self.state(column) == State::Away && is_before(column))
     }
 
-    /// Whether any shard has the state after, if only in one copy of its header.
+    /// True if any shard has the state after, even in one copy of its header only.
     fn is_begun(&self) -> bool {
         let has_it =
             |column: u32| self.found(column).is_some_and(|found| found.generation == self.header.generation);
         self.after.keys().any(|&column| has_it(column))
     }
 
-    /// Whether the shards that have the state after, or would, are enough to have it, as far as one
-    /// of them tells of the code.
+    /// True if the shards with the state after, now or once it is applied, suffice for it, as far
+    /// as one of them describes the code.
     fn suffices(&self) -> bool {
         let codec = self.after.iter().find_map(|(&column, header)| {
             let header = header.as_ref()?;
@@ -523,11 +523,11 @@ impl Replay<'_> {
         codec.is_none_or(|codec| codec.decoder_anew(&away).is_ok())
     }
 
-    /// Does one record; whether there may be another.
+    /// Applies one record; returns whether another may follow.
     fn step(&mut self, stream: &mut Stream<'_>) -> Result<bool, Fault> {
         let Some(record) = self.next(stream)? else { return Ok(false) };
         match record.head.kind {
-            // What writes originals is refused with its layout.
+            // Records that write originals are refused with the layout.
             RecordKind::End | RecordKind::Original => return Ok(false),
             RecordKind::Replace => {
                 record.targets.iter().try_for_each(|target| self.replace(target.column))?;
@@ -538,7 +538,7 @@ impl Replay<'_> {
                 }
             }
             RecordKind::Write | RecordKind::Zero => {
-                // A header must never be ahead of what it describes, nor both its copies be in
+                // A header must never be ahead of its content, nor may both its copies be in
                 // flight.
                 let header = record.targets.iter().find(|target| target.offset < BODY_OFFSET);
                 let copy = header.map(|target| target.offset / HEADER_BYTES);
@@ -572,7 +572,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Gives a finished temporary shard its name; if that was done already there is nothing to do.
+    /// Gives a finished temporary shard its name, unless it has it.
     fn replace(&mut self, column: Column) -> Result<(), Fault> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         let from = temp(path);
@@ -580,7 +580,7 @@ impl Replay<'_> {
             read_front(&*file).is_ok_and(|(header, _)| header.set == self.header.set)
         };
         let ready = self.disk.open(&from).is_ok_and(is_of_set);
-        // Nothing is replaced that is another's.
+        // Files of others are not replaced.
         let free = self.disk.meta(path).is_err() || self.disk.open(path).is_ok_and(is_of_set);
         if ready && free {
             self.disk.rename(&from, path).map_err(|e| Fault::io("renaming", &from, e))?;
@@ -621,16 +621,16 @@ impl Replay<'_> {
     }
 }
 
-/// The longest journal that is read although it has holes.
+/// The longest journal that is read in spite of holes.
 pub const HOLES_BYTES_MAX: u64 = 256 << 20;
 
 /// A journal that is being read from the start.
 pub(crate) struct Stream<'p> {
     path: &'p Path,
-    /// Whoever waits for it may end that.
+    /// Its caller can cancel the reading.
     progress: &'p dyn Progress,
     file: Box<dyn DiskFile>,
-    /// When it was opened: whoever owns it may go on writing to it.
+    /// Length when it was opened: its owner may go on writing to it.
     len_bytes: u64,
     at: u64,
     buffer: Vec<u8>,
@@ -647,8 +647,8 @@ impl<'p> Stream<'p> {
         let len_bytes = file.meta().map_err(|e| Fault::io("reading", path, e))?.size;
         let stream =
             Stream { path, progress, file, len_bytes, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
-        // One that was copied may have holes where it has zeros; but who looks must not read for as
-        // long as somebody cared to write a number.
+        // A copied journal may have holes instead of zeros, but a forged length must not cost the
+        // reader any amount of time.
         match len_bytes <= HOLES_BYTES_MAX || stream.file.is_stored(0, len_bytes) {
             true => Ok(stream),
             false => Err(stream.bad(FormatError::NotStored { part: Part::Journal, len_bytes })),
@@ -657,12 +657,12 @@ impl<'p> Stream<'p> {
 
     pub(crate) fn bad(&self, error: FormatError) -> Fault {
         Fault::new(FaultKind::BadJournal, format!("{}: {error}", self.path.display())).at(self.path).hint(
-            "a journal by this name tells of a change of the set that was under way; if this is a file of your own, move \
-             it away; else restore it from a copy, or move it away and heal the set",
+            "a journal by this name records an unfinished change of the set; if this is a file of your own, move it \
+             away; else restore it from a copy, or move it away and heal the set",
         )
     }
 
-    /// To the start of what was opened.
+    /// Returns to the start of the opened file.
     fn rewind(&mut self) {
         (self.at, self.crc) = (0, CrcStream::new());
     }
@@ -783,7 +783,7 @@ mod tests {
             checked(&disk(dir.path()), &path).unwrap_err().to_string()
         };
         assert!(refused(1 << 40).contains("hole"), "a TiB");
-        // Where holes cost nothing, what is wrong is said.
+        // Where holes are free, the other fault is named.
         assert!(!refused(HOLES_BYTES_MAX).contains("hole"), "256 MiB");
     }
 

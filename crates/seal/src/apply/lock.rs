@@ -1,8 +1,8 @@
 //! One command that writes at a time in a directory, by a file there that only its owner can open.
 //!
-//! An advisory lock on the directory itself could be had by whoever may read it, and would keep the
-//! owner out. Who only reads takes no lock at all: she does not begin while somebody writes, and
-//! what changed while she read she notices in the end.
+//! Any user who can read a directory could hold an advisory lock on it, and keep its owner out. A
+//! command that only reads takes no lock: it does not begin during a write, and checks at its end
+//! for changes in between.
 
 use crate::Fault;
 use crate::disk::{Access, Disk, FileId, Held};
@@ -19,8 +19,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Locks one more directory that is written to. What is returned is to be held as well; what
-    /// this has already stays as it is.
+    /// Locks one more directory for writing, unless it is locked already. Hold the result as well.
     ///
     /// Errors: as [`lock`].
     pub(crate) fn with(&self, disk: &dyn Disk, dir: &Path) -> Result<Lock, Fault> {
@@ -28,18 +27,17 @@ impl Lock {
     }
 }
 
-/// Locks directories, and those in which the shards that are links there, or among the paths that
-/// were named, really lie.
+/// Locks directories, and the real ones of shards that are links there or among the named paths.
 ///
-/// Whoever is told the one and whoever is told the other exclude each other. A file system that
-/// knows no locks is not a reason to refuse the work, nor is a directory behind a link that is not
-/// there or cannot be written to. A directory that is named by two paths is one. Nobody waits for a
-/// lock, and all take them in one order, so that of two who want the same ones the first gets them.
+/// Commands that name the links and commands that name the shards exclude each other. A file system
+/// without locks is no reason to refuse the work, nor is a directory behind a link that is missing
+/// or read-only. Two paths of one directory get one lock. No command waits, and all lock in one
+/// order, so that one of two competing commands gets every lock.
 pub(crate) fn lock(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, Fault> {
     lock_beside(&Lock::default(), disk, dirs, named)
 }
 
-/// Refuses to begin while somebody writes there.
+/// Refuses to begin while another command writes there.
 pub(crate) fn refuse_if_locked(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<(), Fault> {
     let behind = behind(disk, dirs, named);
     match dirs.iter().chain(&behind).find(|dir| disk.is_locked(dir)) {
@@ -48,13 +46,13 @@ pub(crate) fn refuse_if_locked(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathB
     }
 }
 
-/// As [`lock`], but for what one who asks has locked already.
+/// As [`lock`], except for the directories that the caller has locked.
 fn lock_beside(own: &Lock, disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, Fault> {
     const TRIES_MOST: usize = 8;
     let mut expected = behind(disk, dirs, named);
     for _ in 0..TRIES_MOST {
         let lock = lock_all(own, disk, dirs, &expected)?;
-        // A link may have been changed before the lock was had.
+        // A link may have been changed before the lock was taken.
         let now = behind(disk, dirs, named);
         if now == expected {
             return Ok(lock);
@@ -96,8 +94,7 @@ fn lock_all(
     Ok(Lock { held })
 }
 
-/// The directories in which shards lie that are links. What a link leads to and is no shard is
-/// nobody's to lock.
+/// The real directories of shards that are links. Targets that are no shards are not locked.
 fn behind(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<PathBuf> {
     let listed = dirs.iter().flat_map(|dir| behind_links(disk, dir));
     let named = named.iter().filter_map(|path| led_to(disk, path));
@@ -141,19 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn who_may_read_a_directory_cannot_lock_it() {
+    fn readers_of_a_directory_cannot_lock_it() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let names = [dir.path().to_path_buf()];
         let disk = disk(&names);
-        // As another user would, who has the directory alone.
+        // As another user with access to the directory alone would.
         let open = std::fs::File::open(dir.path()).unwrap();
         open.lock().unwrap();
         let held = lock(&disk, &names, &[]).unwrap();
         let mode = std::fs::metadata(dir.path().join(crate::set::names::LOCK)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(held);
-        // What was left by a command that was killed is locked anew.
+        // The lock file of a killed command is locked again.
         std::fs::write(dir.path().join(crate::set::names::LOCK), "").unwrap();
         let _held = lock(&disk, &names, &[]).unwrap();
     }
@@ -174,7 +171,7 @@ mod tests {
         let there = dir.path().join(crate::set::names::LOCK);
         assert_eq!(std::fs::metadata(&there).unwrap().uid(), 65534);
         drop(held);
-        // What is there already may have another name elsewhere.
+        // An existing file may have another name elsewhere.
         std::fs::write(&of_root, "").unwrap();
         std::fs::hard_link(&of_root, &there).unwrap();
         let _held = lock(&disk(&names), &names, &[]).unwrap();
@@ -182,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_directory_needs_no_second_lock_for_it() {
+    fn a_locked_directory_needs_no_second_lock() {
         let dir = tempfile::tempdir().unwrap();
         let names = ["shards", "other"].map(|name| dir.path().join(name));
         names.iter().for_each(|name| std::fs::create_dir(name).unwrap());

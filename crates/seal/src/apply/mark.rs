@@ -1,43 +1,43 @@
-//! The mark of `unseal`: a file in the target that names the directories that a run makes, as long
-//! as these are open to their owner alone. The next run finishes them if this one is cut off.
+//! The mark of `unseal`: a file in the target that names the new directories of a run while they
+//! are open to their owner alone. The next run finishes them if this one is cut off.
 //!
-//! A directory gets the sealed rights once everything in it is there. After a kill nothing but the
-//! mark tells it from one that its owner keeps private: without the mark the one would stay closed,
-//! or the other be opened.
+//! A directory gets the sealed rights once its content is complete. After a kill only the mark
+//! distinguishes it from a private directory of the owner: without the mark the one would stay
+//! closed, or the other be opened.
 
 use crate::disk::{Disk, DiskFile, FileId, Meta, MetaKind, is_own};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// The file, from when the first directory was made.
+/// The file, from the first new directory on.
 pub(crate) struct Mark {
     path: PathBuf,
-    /// The digest of the manifest that is restored: what it says of rights is not given to what
-    /// another set of the same number made.
+    /// The digest of the restored manifest: a forged set of the same number gives its rights to
+    /// none of these directories.
     state: String,
-    /// `None`: there is none yet, or what has its name is not to be obeyed or replaced.
+    /// `None`: there is none yet, or another file has its name.
     file: Option<Box<dyn DiskFile>>,
-    /// Whether the name is free, or that of a mark.
+    /// True if the name is free, or that of a mark.
     may_be_made: bool,
     /// Bytes written to it, whole directories.
     len: u64,
-    /// The directories that the run before names.
+    /// The directories that the run before named.
     made: HashSet<Made>,
 }
 
-/// A directory that was made: the numbers of its device and its inode, and half a digest of the
-/// state that was restored and of the path below the target at which it was made. Whoever can move it elsewhere gets no rights to it.
+/// A new directory: its device and inode, and half a digest of the restored state and of its path
+/// below the target. A user who moves it gets no rights to it.
 type Made = [u8; DIR_BYTES];
 
 const DIR_BYTES: usize = 32;
-/// More directories than fit are finished by nobody.
+/// Directories beyond this limit are not finished.
 const BYTES_MOST: u64 = 64 << 20;
 
 impl Mark {
-    /// The one that a run of this user left, or none yet.
+    /// Returns the mark that a run of this user left, or an empty one.
     ///
-    /// One of this user's that no other may write to is obeyed. It is never written to, since it may
-    /// have another name elsewhere: what it names is copied to a new one, by way of a temporary file.
+    /// Only a mark that no other user can write to is used. It may have another name elsewhere, so
+    /// it is not written to: its directories are copied to a new file.
     pub(crate) fn found(disk: &dyn Disk, path: PathBuf, temp: &Path, state: String) -> Mark {
         let there = disk.meta(&path).ok();
         let may_be_made = there.is_none_or(|meta| is_ours(&meta));
@@ -49,13 +49,13 @@ impl Mark {
         mark
     }
 
-    /// Whether the run before named a directory, at this path below the target.
+    /// True if the run before named a directory, at this path below the target.
     pub(crate) fn has(&self, dir: FileId, below: &[u8]) -> bool {
         self.made.contains(&made(dir, &self.state, below))
     }
 
-    /// Takes the place of what the run before left. Best effort, as all of this: where nothing can
-    /// be written, nobody finishes what is cut off.
+    /// Replaces the mark of the run before. Best effort, as all of this: where it cannot be
+    /// written, a run that is cut off is not finished.
     fn copy(&mut self, disk: &dyn Disk, temp: &Path) {
         let Ok(file) = disk.create(temp) else { return };
         let bytes: Vec<u8> = self.made.iter().flatten().copied().collect();
@@ -66,7 +66,6 @@ impl Mark {
         }
     }
 
-    /// Names one more.
     pub(crate) fn add(&mut self, disk: &dyn Disk, dir: FileId, below: &[u8]) {
         if self.may_be_made && self.file.is_none() && self.len == 0 {
             self.file = disk.create(&self.path).ok();
@@ -77,7 +76,7 @@ impl Mark {
         }
     }
 
-    /// Removes it: nothing is unfinished any more.
+    /// Removes it: no directory is unfinished.
     pub(crate) fn take(&mut self, disk: &dyn Disk) {
         let Some(file) = self.file.take() else { return };
         let there = file.beside(self.path.file_name()).and_then(|seen| seen.meta());
@@ -96,7 +95,7 @@ fn made(dir: FileId, state: &str, below: &[u8]) -> Made {
     bytes
 }
 
-/// What a mark names; `None` if it is not a file of this user's.
+/// The directories in a mark; `None` if it is not a file of this user.
 fn read(disk: &dyn Disk, path: &Path) -> Option<HashSet<Made>> {
     let file = disk.open(path).ok()?;
     let meta = file.meta().ok()?;

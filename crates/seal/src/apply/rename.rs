@@ -1,9 +1,8 @@
-//! Giving shards their own names back: a lost one is made anew under its own name, and the journal
-//! knows them by it.
+//! Giving shards their own names back: a lost shard is rebuilt under its own name, and the journal
+//! knows shards by their names.
 //!
-//! Invariant: every step renames one shard to a name that nothing has and under which a shard of
-//! this set is looked for, so that whoever is killed between two steps leaves all of them to be
-//! found, and the next one goes on.
+//! Invariant: every step renames one shard to a free name under which shards of this set are found.
+//! After a kill between two steps all are found, and the next command continues.
 
 use crate::Fault;
 use crate::report::Renamed;
@@ -11,9 +10,9 @@ use crate::set::Set;
 use crate::set::names::{column_of, parent};
 use std::path::{Path, PathBuf};
 
-/// Renames the shards that bear the name of another column; with `all`, those in the set's
-/// directory that are called anything else as well. What stands under a shard's own name and is not
-/// a shard that is renamed stays, and so does that shard.
+/// Renames the shards that have the name of another column; with `all`, also those in the set's
+/// directory with any other name. A file that is no such shard keeps its place under a shard's own
+/// name, and that shard keeps its name.
 pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Renamed>, Fault> {
     let before: Vec<Option<PathBuf>> =
         set.shards.iter().map(|shard| shard.as_ref().map(|shard| shard.path.clone())).collect();
@@ -24,7 +23,7 @@ pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Rename
         let step = free.cloned().or_else(|| Some((circle(set, &wrong)?, PathBuf::new())));
         match step {
             None => break,
-            // One of a circle steps aside, so that the others can move up.
+            // One shard of a circle steps aside, so that the others can move up.
             Some((column, to)) if to.as_os_str().is_empty() => rename(set, column, parked_name(set, column))?,
             Some((column, to)) => rename(set, column, to)?,
         }
@@ -47,8 +46,7 @@ fn own_name(set: &Set<'_>, column: usize, all: bool) -> Option<PathBuf> {
     })
 }
 
-/// A shard whose own name belongs to one whose own name belongs to one ... that has the name of the
-/// first.
+/// A shard in a circle of shards that have each other's names.
 fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
     let path = |column: usize| set.shards[column].as_ref().map(|shard| shard.path.as_path());
     let holder = |name: &Path| wrong.iter().find(|(column, _)| path(*column) == Some(name));
@@ -66,8 +64,8 @@ fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
     wrong.iter().find(returns).map(|(column, _)| *column)
 }
 
-/// A free name beside a shard that is still one of its column: its number with more digits than any
-/// shard's has.
+/// A free name beside a shard that still denotes its column: its number with more digits than any
+/// shard has.
 fn parked_name(set: &Set<'_>, column: usize) -> PathBuf {
     let dir = set.shards[column].as_ref().map_or_else(|| set.names.dir.clone(), |shard| parent(&shard.path));
     let name = |more: usize| dir.join(set.names.with_digits_more(column, more));
@@ -90,7 +88,7 @@ fn rename(set: &mut Set<'_>, column: usize, to: PathBuf) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a file is called like a shard of the set, by whatever number.
+/// True if a file has the name of a shard of the set, with any number.
 pub(crate) fn is_called_like_one(set: &Set<'_>, path: &Path) -> bool {
     path.file_name().is_some_and(|file| column_of(file, &set.names.name).is_some())
 }

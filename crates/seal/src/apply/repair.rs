@@ -38,7 +38,7 @@ use std::path::PathBuf;
 const JOURNAL_BYTES_MOST: u64 = 64 << 20;
 /// Files of a journal: each is open until it is durable.
 const FILES_MOST: usize = 192;
-/// Up to so many files are synced one by one.
+/// Up to this many files are synced one by one.
 const FEW: usize = 8;
 
 /// A repair of originals that was cut off.
@@ -51,8 +51,8 @@ pub(crate) struct UnderRepair {
 impl UnderRepair {
     /// Looks for the journal of a cut-off repair of this state of the set.
     ///
-    /// Errors: `BadJournal` if there is a file of that name that is none, or writes anything but
-    /// what was sealed.
+    /// Errors: `BadJournal` if a file of that name is no such journal, or writes other than sealed
+    /// content.
     pub(crate) fn found(set: &Set<'_>, progress: &dyn Progress) -> Result<Option<UnderRepair>, Fault> {
         let disk = set.world.disk;
         let name = set.names.repair();
@@ -82,7 +82,6 @@ fn invalid(field: &'static str, rule: &'static str) -> FormatError {
     FormatError::Invalid { part: Part::Journal, field, rule }
 }
 
-/// A block of a journal.
 struct Block {
     entry: usize,
     offset: u64,
@@ -338,7 +337,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         Ok(())
     }
 
-    /// Makes the file that keeps what the blocks of a file hold that was touched since it was
+    /// Creates the file that keeps the replaced blocks of a file that was touched since it was
     /// sealed.
     fn aside(&self, path: &std::path::Path) -> Result<Aside, Fault> {
         let disk = self.set.world.disk;
@@ -348,8 +347,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         Ok(Aside { file, path: free_name(disk, path, "replaced-blocks") })
     }
 
-    /// Gives the journal its name, does it, and removes it. Files of which nothing could be written
-    /// are handed back.
+    /// Names the journal, applies it, and removes it. Files without a written block are returned.
     fn run(
         mut self,
         rest: &mut Vec<(usize, Way)>,
@@ -371,7 +369,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         }
         let (path, planned, rights) = (self.set.names.repair(), self.planned, self.rights);
         if let Err(error) = self.journal.commit(exact_now()) {
-            // Without its name it says nothing; if it has that, the next command does what it says.
+            // Without its name it has no effect; with it, the next command applies it.
             if disk.meta(&path).is_ok() {
                 return Err(error);
             }
@@ -407,7 +405,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
     }
 }
 
-/// Makes durable what a file held, under its name; false if that cannot be.
+/// Makes the kept blocks of a file durable under their name; false on failure.
 fn is_named(disk: &dyn Disk, planned: &Planned, aside: &Aside) -> bool {
     let Planned { there, .. } = planned;
     let mode = match aside.file.set_owner(there.owner, there.group) {
@@ -421,8 +419,7 @@ fn is_named(disk: &dyn Disk, planned: &Planned, aside: &Aside) -> bool {
     done.is_ok()
 }
 
-/// Gives a file that was written to the mode and the time that it had; the system takes rights of
-/// programs from what is written to.
+/// Restores mode and time of a written file: the system removes rights of programs in a write.
 fn dress(
     file: &dyn DiskFile,
     planned: &Planned,
@@ -579,8 +576,8 @@ fn remove(disk: &dyn Disk, path: &std::path::Path) -> Result<(), Fault> {
 
 /// Finishes a repair that was cut off, where it is known where the originals are.
 ///
-/// A file that is then what was sealed gets back its time; any other was changed meanwhile, and
-/// counts as such.
+/// A file that then has its sealed content gets its time back; any other was changed in between,
+/// and counts as such.
 pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), Fault> {
     let Some(path) = set.repair.as_ref().map(|repair| repair.path.clone()) else { return Ok(()) };
     if !set.places.are_known() {

@@ -8,7 +8,7 @@ impl fmt::Display for Losses {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "more is lost than the code can bear: columns {} are missing of {} (the first is {}), and {} cannot be had whole",
+            "more is lost than the code tolerates: columns {} are missing of {} (the first is {}), and {} cannot be recovered whole",
             numbers(&self.columns),
             counted(self.stripes, "stripe", "stripes"),
             self.first_stripe,
@@ -55,15 +55,14 @@ impl fmt::Display for Unfinished {
             false => write!(
                 out,
                 ". But a change was cut off: the shards of columns {have} are of generation {generation}, those of columns {lack} of the \
-                 one before. Its journal, {journal}, lies in another directory, the one that was sealed into, with links to \
-                 these shards; any command that is told that directory finishes it. Only if there is none, move the shards of \
+                 one before. Its journal, {journal}, is in another directory, the one that was sealed into, with links to \
+                 these shards; any command on that directory finishes it. Only if there is none, move the shards of \
                  columns {fewer} away, and heal what is left"
             ),
             true => write!(
                 out,
                 ". But a change to generation {generation} was under way in the shards of columns {lack}: if there is a journal, {journal}, in \
-                 another directory, the one that was sealed into, with links to these shards, any command that is told that directory \
-                 finishes it"
+                 another directory, the one that was sealed into, with links to these shards, any command on that directory finishes it"
             ),
         }
     }

@@ -30,7 +30,7 @@ struct Original<'p> {
     way: Way,
 }
 
-/// What is in the place of an original, and what was written.
+/// The replaced original, and the number of computed blocks.
 struct Restored {
     there: Option<FileMeta>,
     blocks: u64,
@@ -69,7 +69,7 @@ pub(super) fn heal_files(
         };
         let mut done = heal(&mut batch);
         if done.as_ref().is_err_and(|error| matches!(error.kind, FaultKind::Full)) && !batch.is_empty() {
-            // What the files that wait replace is room, too.
+            // Finishing the batch frees the room of the replaced files.
             batch.finish(|outcome| take(report, outcome));
             done = heal(&mut batch);
         }
@@ -92,7 +92,7 @@ pub(super) fn heal_files(
     }
     batch.end(|outcome| take(report, outcome));
     heal_names(set, &names, report);
-    // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
+    // From the innermost: new files in a directory change its time, and its mode may forbid them.
     report.not_kept.extend(not_kept);
     for made in dirs.into_iter().rev() {
         finish_dir(set, made, rights, report);
@@ -106,8 +106,7 @@ pub(super) fn heal_files(
     Ok(())
 }
 
-/// Returns the top folders of sources of which nothing is there, such as new disks, if they are
-/// restored.
+/// Returns the top folders of sources without any file, such as new disks, if they are restored.
 fn empty_roots(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileId)> {
     let entries = &set.manifest.entries;
     let emptied = set.emptied();
@@ -120,9 +119,9 @@ fn empty_roots(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileId)> {
     roots.filter(|(_, meta)| meta.kind == MetaKind::Dir).map(|(index, meta)| (index, meta.id)).collect()
 }
 
-/// The directories that are there and in which something is put back, with what they are now.
+/// The existing directories that get files back, with their present metadata.
 ///
-/// The source itself is none: its times show whether it was renamed as a whole, and are left alone.
+/// Sources themselves are excluded: their times show a rename as a whole, and stay.
 fn filled_dirs(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileMeta)> {
     let entries = &set.manifest.entries;
     let above = |&(index, _): &(usize, Way)| {
@@ -137,9 +136,8 @@ fn filled_dirs(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileMeta)> 
     there.filter(|(_, meta)| meta.kind == MetaKind::Dir).collect()
 }
 
-/// Gives directories the times that they were sealed with, as far as each holds exactly what was
-/// sealed again; else the time that it had before something was put back. Best effort: nothing is
-/// lost with it.
+/// Gives each directory its sealed time if it has exactly the sealed content again; else its time
+/// from before the restoration. Best effort: failure loses nothing.
 fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
     let disk = set.world.disk;
     let mut sealed: HashSet<(u32, &[u8])> = HashSet::new();
@@ -169,7 +167,7 @@ fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
     }
 }
 
-/// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
+/// Gives a new directory its attributes, mode and time, once its content is complete.
 fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, report: &mut HealReport) {
     let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
     let done = open_made(disk, &path, made).and_then(|dir| {
@@ -186,11 +184,11 @@ fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, rep
     }
 }
 
-/// Without checksums: which files are computed from others that nothing can judge.
+/// Without checksums: the files that are computed from others without a check.
 struct Doubt<'s, 'w> {
     set: &'s Set<'w>,
     damage: &'s Damage,
-    /// By entry: whether it was touched since it was sealed.
+    /// By entry: true if it was touched since it was sealed.
     touched: HashMap<usize, bool>,
 }
 
@@ -199,8 +197,8 @@ impl<'s, 'w> Doubt<'s, 'w> {
         Doubt { set, damage, touched: HashMap::new() }
     }
 
-    /// Those of some files of which a block is computed from a touched file while no equation is
-    /// left that would show a wrong one.
+    /// Those with a block that is computed from a touched file while no equation is left to show a
+    /// wrong one.
     fn of(&mut self, files: &[(usize, Way)]) -> Vec<NotDone> {
         if self.set.knows_blocks() {
             return Vec::new();
@@ -256,7 +254,7 @@ impl<'s, 'w> Doubt<'s, 'w> {
     }
 }
 
-/// Notes what became of an original.
+/// Notes the result for an original.
 fn take(report: &mut HealReport, outcome: batch::Outcome) {
     match outcome {
         Ok(named) => {
@@ -268,7 +266,7 @@ fn take(report: &mut HealReport, outcome: batch::Outcome) {
     }
 }
 
-/// Whether an original is missing or rotten, and can be had whole and for certain.
+/// True if an original is missing or rotten, and can be recovered whole and for certain.
 pub(super) fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
     let (lost, gone) = damage.files.get(&set.content_of(index)).copied().unwrap_or((0, 0));
     let Some(original) = &set.originals[index] else { return false };
@@ -285,8 +283,7 @@ pub(super) fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> b
     broken && gone == 0 && damage.doubt(set, set.content_of(index)).is_none()
 }
 
-/// Gives files their other names again: those that are missing, and those that still lead to what a
-/// new file took the place of.
+/// Restores further names of files: missing ones, and those that still lead to a replaced file.
 fn heal_names(set: &Set<'_>, missing: &[(usize, Way)], report: &mut HealReport) {
     let disk = set.world.disk;
     let is_missing: HashSet<usize> = missing.iter().map(|(entry, _)| *entry).collect();
@@ -311,7 +308,7 @@ fn heal_names(set: &Set<'_>, missing: &[(usize, Way)], report: &mut HealReport) 
     }
 }
 
-/// Makes a path another name of a file that is whole, in place of whatever has it.
+/// Makes a path another name of a whole file, in place of any file there.
 fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result<(), Fault> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[file];
@@ -333,24 +330,23 @@ fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result
     named.map_err(|e| Fault::io("naming", path, e))
 }
 
-/// Another name of a file whose own name is lost, which still leads to it.
+/// Another name that still leads to a file whose own name is lost.
 fn other_name(set: &Set<'_>, file: usize, damage: &Damage) -> Option<PathBuf> {
     let link = set.read_by.get(&file)?;
     let is_right = damage.files.get(&file).is_none_or(|(lost, _)| *lost == 0) || !set.knows_blocks();
     is_right.then(|| set.original_path(*link))
 }
 
-/// How far an original is healed.
+/// Progress of an original.
 enum Done {
     /// It is written, and waits for its name in the batch.
     Waits,
-    /// It is there; its mode and time are set when all is in it.
+    /// It exists; its mode and time are set when its content is complete.
     Dir(FileId),
-    /// It is there.
+    /// Finished.
     Named,
 }
 
-/// Repairs one original.
 fn heal_file(
     set: &Set<'_>,
     original: Original<'_>,
@@ -364,8 +360,7 @@ fn heal_file(
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
     let size = match &entry.kind {
         EntryKind::Dir => {
-            // Private until everything is in it: what it may inherit is for others to see only
-            // then.
+            // Private until its content is complete: only then may others see it.
             let made = disk.make_private_dir(path).map_err(|e| Fault::io("creating", path, e))?;
             return Ok(Done::Dir(made));
         }
@@ -398,8 +393,8 @@ fn heal_file(
         }
     });
     let (file, Restored { there, blocks }) = done?;
-    // Rot leaves no trace in times. What does may be the work of a program that sets the time of
-    // modification back, or lie in another directory, which was renamed to this.
+    // Rot changes no times. A file with changed times may come from a program that sets the time of
+    // modification back, or be in another directory that was renamed to this one.
     let is_kept = there.is_some_and(|there| set.sealed_at.is_none_or(|at| original.is_since(&there, at)));
     let (path, mtime) = (path.to_path_buf(), entry.mtime);
     batch.add(Written { file, path, temp, dir, size, mtime, there, is_kept, blocks });
@@ -407,13 +402,12 @@ fn heal_file(
 }
 
 impl Original<'_> {
-    /// Whether what is there was changed since a time, or may have been moved there.
+    /// True if the present file was changed since a time, or may have been moved there.
     fn is_since(&self, there: &FileMeta, at: Timestamp) -> bool {
         is_since(there.ctime, at) || self.way.is_moved_since(at)
     }
 }
 
-/// Writes an original to a temporary file.
 fn write_original(
     set: &Set<'_>,
     original: Original<'_>,
@@ -447,8 +441,8 @@ fn write_original(
         Some((seen, there)) => {
             // Best effort: only root may give files away.
             let owned = file.set_owner(there.owner, there.group).is_ok();
-            // A file that is replaced keeps its own rights. Who made the set chose its content, so
-            // that it does not run as its owner unless that was asked for.
+            // A replaced file keeps its own rights. The maker of the set chose the content, so it
+            // does not run as its owner unless that was requested.
             let rights = if rights.are_asked_for() { Rights::ALL } else { Rights::BUT_PROGRAMS };
             if rights.of_mode(there.mode) != there.mode {
                 let why =

@@ -1,15 +1,14 @@
 //! Sources that are disks: beside the originals, each of several sources has data columns of its
 //! own.
 //!
-//! A disk that is lost takes with it what lies on it, and no more than one column for each source
-//! is lost with t sources. So a code that bears the loss of any t columns brings back any t
-//! sources, whatever their sizes; parity is as long as the longest of them. Columns that no source
-//! has are blocks of zeros: room for sources to come, which costs nothing.
+//! A lost disk takes its blocks with it: t lost sources cost at most t columns. So a code of
+//! tolerance t brings back any t sources, whatever their sizes; parity is as long as the longest of
+//! them. Columns without a source are blocks of zeros: free room for later sources.
 //!
-//! Invariant: the blocks of a file lie on lanes of the columns of its source, and no two sources
-//! share a column.
+//! Invariant: the blocks of a file are on lanes of its source's columns, and no two sources share a
+//! column.
 //!
-//! What is not done here: sources that share all columns, as one source does, are placed by
+//! Deliberately not here: sources that share all columns, as one source does, are placed by
 //! [`Apart`](crate::set::grid::Apart).
 
 use crate::Fault;
@@ -24,8 +23,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// `None` if the sources share all columns. A set that says otherwise of some of them, or what
-    /// cannot be, counts as one that does.
+    /// `None` if the sources share all columns. A set with contradictory columns counts as such.
     pub(crate) fn of(geometry: &Geometry, mode: Mode, sources: &[Source]) -> Option<Bound> {
         let code = geometry.codec.code();
         let mut taken = vec![false; code.columns()];
@@ -50,7 +48,6 @@ impl Bound {
         (mode == Mode::Beside).then_some(Bound { lanes })
     }
 
-    /// The lanes of a source.
     pub(crate) fn lanes(&self, source: u32) -> &[u32] {
         &self.lanes[source as usize]
     }
@@ -62,9 +59,9 @@ pub(crate) fn data_columns(code: &Code) -> Vec<u32> {
     (0..code.columns()).filter(holds_data).map(|column| column as u32).collect()
 }
 
-/// Gives every source that has no column the next one that no source has.
+/// Gives every source without a column the next free one.
 ///
-/// Errors: there are not enough; nothing is given then.
+/// Errors: there are too few; none is given then.
 pub(crate) fn bind(code: &Code, sources: &mut [Source]) -> Result<(), Fault> {
     let taken: Vec<u32> = sources.iter().flat_map(|source| source.fields.columns()).collect();
     let mut free = data_columns(code).into_iter().filter(|column| !taken.contains(column));
@@ -85,7 +82,7 @@ fn too_few(code: &Code, sources: usize) -> Fault {
     let spec = code.spec();
     let what = format!(
         "beside the originals each of {sources} sources has a data column of its own, and {spec} has {columns}, which cannot \
-         be more without computing all parity anew"
+         be more without computing all parity again"
     );
     let such = match sources {
         0..=255 => format!("raid6:{sources}"),
@@ -96,8 +93,8 @@ fn too_few(code: &Code, sources: usize) -> Fault {
     ))
 }
 
-/// The same code with so many data columns, if it does not change what was encoded before: all
-/// coefficients stay, and the new columns stand behind the old data columns.
+/// A code with more data columns, if old parity stays right: all coefficients stay, and the
+/// new columns follow the old data columns.
 ///
 /// Errors: the code has no such form, or other coefficients with more columns.
 pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, Fault> {
@@ -112,8 +109,7 @@ pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, Fault> {
     (columns > have).then(wider).flatten().ok_or_else(|| too_few(code, columns))
 }
 
-/// Whether a code is another one with so many more data columns, of the same coefficients, behind
-/// its data columns.
+/// True if a code is another one with more data columns behind its own, of the same coefficients.
 fn continues(code: &Code, wider: &Code, more: usize) -> bool {
     let have = data_columns(code);
     let is_ahead = have.iter().enumerate().all(|(i, &column)| column as usize == i);
@@ -168,7 +164,7 @@ mod tests {
         Entry { source, path: vec![], mode: 0, mtime, kind, fields: Fields::default() }
     }
 
-    /// All choices of so many of the numbers below n.
+    /// All combinations of `size` numbers below n.
     fn choices(n: usize, size: usize) -> Vec<Vec<usize>> {
         (0..1u32 << n)
             .filter(|bits| bits.count_ones() as usize == size)
@@ -176,8 +172,8 @@ mod tests {
             .collect()
     }
 
-    /// Whatever files come and go on whatever sources, after any t sources and shards are lost
-    /// whole everything follows from the rest.
+    /// Everything is recovered from the loss of any t sources and shards, whatever files come and
+    /// go.
     #[test]
     fn any_t_sources_and_shards_that_are_lost_come_back() {
         for (spec, count) in [
@@ -232,8 +228,7 @@ mod tests {
                     }
                 }
             }
-            // What a source has in a stripe is at most all its lanes; what a shard has is the
-            // parity of its column.
+            // A source has at most all its lanes in a stripe; a shard has the parity of its column.
             let shards: Vec<usize> = geometry.stored_columns().collect();
             let tolerance = code.claim().tolerance;
             for lost in choices(count + shards.len(), tolerance) {

@@ -1,9 +1,7 @@
-//! What is read of a set that somebody else may have made: how much memory and how much work it may
-//! cost.
+//! Bounds of memory and work for reading a set of unknown origin.
 //!
-//! A shard says how long its manifest is and by which code it was made. Both are claims of whoever
-//! wrote it, so both are held against a limit before anything is spent, and against what is really
-//! stored.
+//! A shard states the length of its manifest and its code. A forger chooses both, so both are
+//! compared with a limit before anything is spent, and with the stored bytes.
 
 use crate::Fault;
 use crate::disk::DiskFile;
@@ -15,20 +13,18 @@ use pantile_format::{CodeRecord, FormatError, Part};
 /// times as much memory.
 pub const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
-/// The most bytes of tables and of copies of a manifest, all copies together, of which the good
-/// parts are put together. They may have holes, as what a disk that dies leaves of them, so that
-/// what is stored is no bound.
+/// The most bytes of tables and of copies of a manifest, together, whose good parts are combined.
+/// They may have holes after a failure of the disk, so the stored bytes are no bound.
 pub const COMBINED_BYTES_MAX: u64 = 256 << 20;
 
-/// The most bytes of one stripe, which is held in memory as a whole: 64 times what is chosen unless
-/// a block length was asked for.
+/// The most bytes of one stripe, which is held in memory as a whole: 64 times the default.
 pub const STRIPE_BYTES_MAX: u64 = 4 << 30;
 
 /// The most bytes of all blocks of a set, lost ones included: shards may be as long with holes, and
 /// sums of several such lengths must be numbers still.
 pub const SET_BYTES_MAX: u64 = 1 << 60;
 
-/// How much may be spent on one set.
+/// The limits of one set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Steps, of [`Budget`]; the other limits grow with them.
@@ -40,7 +36,7 @@ impl Bounds {
         Bounds { steps: effort.unwrap_or(0).max(Budget::DEFAULT_STEPS) }
     }
 
-    /// A limit, as many times larger as the effort is larger than the usual one.
+    /// A limit, in proportion to the effort.
     fn of(self, usual: u64) -> u64 {
         usual.saturating_mul(self.steps.div_ceil(Budget::DEFAULT_STEPS))
     }
@@ -53,7 +49,6 @@ impl Bounds {
         Budget::of_steps(self.steps)
     }
 
-    /// Refuses a manifest that is too long.
     pub(crate) fn check_manifest(self, len_bytes: u64) -> Result<(), FormatError> {
         let most_bytes = self.of(MANIFEST_BYTES_MAX);
         let suffices_steps = Bounds::suffices_steps(len_bytes, MANIFEST_BYTES_MAX);
@@ -64,7 +59,6 @@ impl Bounds {
         }
     }
 
-    /// Refuses a stripe that is too long to be worked on.
     pub(crate) fn check_stripe(self, cells: usize, block_len_bytes: u64) -> Result<(), Fault> {
         let need = (cells as u64).saturating_mul(block_len_bytes);
         let most = self.of(STRIPE_BYTES_MAX);
@@ -72,8 +66,8 @@ impl Bounds {
         match need <= most {
             true => Ok(()),
             false => Err(Fault::request(format!(
-                "a stripe of the set has {need} bytes, and no more than {most} are held in memory for a set that may be \
-                 somebody else's"
+                "a stripe of the set has {need} bytes, and no more than {most} are held in memory for a set of unknown \
+                 origin"
             ))
             .hint(format!("if you trust it, --effort {suffices_steps} allows that"))),
         }
@@ -83,7 +77,7 @@ impl Bounds {
     pub(crate) fn check_stripes(stripes: u64, cells: usize, block_len_bytes: u64) -> Result<(), FormatError> {
         let stripe_bytes = (cells as u64).checked_mul(block_len_bytes);
         let all_bytes = stripe_bytes.and_then(|bytes| bytes.checked_mul(stripes));
-        let rule = "must come to 2^60 bytes of blocks at the most";
+        let rule = "must come to at most 2^60 bytes of blocks";
         let error = FormatError::Invalid { part: Part::Manifest, field: "stripes", rule };
         all_bytes.filter(|&bytes| bytes <= SET_BYTES_MAX).map(drop).ok_or(error)
     }
@@ -100,7 +94,7 @@ impl Codes {
         Codes { budget: bounds.budget(), made: Vec::new() }
     }
 
-    /// The code of a set, made anew and compared with what the set says of it.
+    /// The code of a set, constructed and compared with the set's record of it.
     pub(crate) fn make(&mut self, record: &CodeRecord) -> Result<Code, Fault> {
         if let Some((_, code)) = self.made.iter().find(|(made, _)| made == record) {
             return Ok(code.clone());
@@ -129,7 +123,7 @@ impl Codes {
     }
 }
 
-/// Bytes of a file that were stored; never more memory than that.
+/// The stored bytes of a part of a file; never more memory than these.
 pub(crate) fn read_stored(
     file: &dyn DiskFile,
     (at, len): (u64, u64),

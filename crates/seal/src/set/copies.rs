@@ -1,8 +1,8 @@
-//! What every shard has a copy of, read from the good parts of all of them.
+//! Content that every shard has a copy of, read from the good parts of all copies.
 //!
-//! The manifest is equal in all shards of a generation, which have it twice. As long as one copy is
-//! whole, that one is read; if none is, the pieces of which any copy is good make it; without a
-//! good piece table the places at which the copies differ are decided by the checksum of the whole.
+//! The manifest is equal in all shards of a generation, which have it twice. A whole copy is read
+//! if there is one; else it is combined from good pieces of any copy. Without a good piece table
+//! the checksum of the whole decides between differing copies.
 
 use crate::disk::DiskFile;
 use crate::set::bounds::COMBINED_BYTES_MAX;
@@ -11,12 +11,11 @@ use pantile_format::{
     Crc64, HEADER_BYTES, Manifest, PIECE_BYTES, ShardHeader, combine, combine_pieces, pieces_of,
 };
 
-/// The manifest of shards of one generation of a set, none of which has a whole copy; of as many of
-/// the copies as are read together.
+/// The manifest of shards of one generation without a whole copy; combined from as many copies as
+/// [`COMBINED_BYTES_MAX`] allows.
 pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
     let described = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.clone());
-    // Shards that were made anew may have stored the same manifest otherwise: the most frequent one
-    // first.
+    // Rebuilt shards may have stored the same manifest otherwise: the most frequent form first.
     let mut kinds: Vec<(ShardHeader, usize)> = Vec::new();
     for header in shards.iter().filter_map(described) {
         let is_same = |kind: &&mut (ShardHeader, usize)| {
@@ -51,7 +50,7 @@ fn combined_of(places: &[(&Candidate, u64)], header: &ShardHeader) -> Option<Man
     let read = |(shard, at): &(&Candidate, u64)| -> Option<Vec<u8>> {
         let pieces = read_pieces(&**shard.file.as_ref()?, *at, header.manifest_len, shard.len)?;
         let zeros = |index: usize| vec![0; (len - index * PIECE_BYTES as usize).min(PIECE_BYTES as usize)];
-        // What cannot be read is as good as any other damage.
+        // Unreadable pieces are like any other damage.
         Some(
             pieces.into_iter().enumerate().flat_map(|(i, piece)| piece.unwrap_or_else(|| zeros(i))).collect(),
         )
@@ -66,8 +65,8 @@ fn combined_of(places: &[(&Candidate, u64)], header: &ShardHeader) -> Option<Man
     manifest_under(&by_pieces.or_else(|| combine(&views, is_good))?, header).ok()
 }
 
-/// Reads bytes piece by piece; `None` for one that cannot be read, or lies behind the end of the
-/// file. `None` if nothing can be so long: never more memory than the file is long is taken.
+/// Reads bytes piece by piece; `None` for a piece that is unreadable or behind the end of the file.
+/// `None` for an impossible length: never more memory than the length of the file is taken.
 pub(crate) fn read_pieces(
     file: &dyn DiskFile,
     at: u64,
@@ -86,8 +85,7 @@ pub(crate) fn read_pieces(
     Some((0..pieces_of(len)).map(piece).collect())
 }
 
-/// Where the last copy of the header may lie: at the end, or a byte before it while a change is
-/// under way.
+/// Possible places of the last copy of the header: at the end, or a byte before it during a change.
 pub(crate) fn last_copies(file: &dyn DiskFile) -> Vec<Vec<u8>> {
     let Ok(meta) = file.meta() else { return Vec::new() };
     let copy = |behind: u64| {

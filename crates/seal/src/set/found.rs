@@ -1,5 +1,5 @@
-//! Which set is meant: what looks like a shard where a person says, and the manifest of the newest
-//! state that can be had from it.
+//! The set that paths mean: files there that look like shards, and the manifest of the newest
+//! recoverable state.
 
 use super::states::newest;
 use crate::disk::{Access, Disk, spelt_one_way};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The directories that paths are or lie in, each once, as it is spelt first.
+/// The directories that the paths are or are in, each once, in its first spelling.
 pub(super) fn directories(disk: &dyn Disk, paths: &[PathBuf], access: Access) -> Result<Vec<PathBuf>, Fault> {
     let mut dirs = Vec::new();
     let mut seen = HashSet::new();
@@ -28,15 +28,15 @@ pub(super) fn directories(disk: &dyn Disk, paths: &[PathBuf], access: Access) ->
     Ok(dirs)
 }
 
-/// Opens a directory, or that in which a file lies, as a root; whether it is a directory. A link to
-/// one is as good.
+/// Opens a directory, or that of a file, as a root; returns true for a directory. Links count as
+/// their targets.
 pub(super) fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<bool, Fault> {
     let failed = |e| Fault::io("opening", path, e);
     let error = match disk.root(path, access) {
         Ok(_) => return Ok(true),
         Err(error) => error,
     };
-    // A link that leads nowhere is a shard that is lost.
+    // A link without a target is a lost shard.
     if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound)
         && disk.root(&parent(path), access).is_ok()
         && disk.meta(path).is_ok()
@@ -67,7 +67,7 @@ pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>,
         let dir = spelt.entry(dir).or_insert_with_key(|dir| spelt_one_way(dir)).clone();
         seen.insert((dir, path.file_name().map(std::ffi::OsStr::to_os_string)))
     });
-    // Each stays open, and so does what is written beside it.
+    // Each stays open, with the files that are written beside it.
     const OTHERS: u64 = 32;
     let (need, most) = (files.len() as u64 + OTHERS, crate::system::open_files_most());
     if need > most {
@@ -90,7 +90,7 @@ fn by_set(candidates: &[Candidate]) -> BTreeMap<SetId, Vec<&Candidate>> {
     sets
 }
 
-/// The manifests of the sets of which good shards lie in a directory.
+/// The manifests of the sets with good shards in a directory.
 pub(crate) fn manifests_in(disk: &dyn Disk, dir: &Path) -> Vec<Manifest> {
     let candidates = find(disk, &[dir.to_path_buf()]).unwrap_or_default();
     let sets = by_set(&candidates);
@@ -100,7 +100,7 @@ pub(crate) fn manifests_in(disk: &dyn Disk, dir: &Path) -> Vec<Manifest> {
     sets.values().filter_map(newest).collect()
 }
 
-/// The sets of which good shards lie in a directory: the name of each, and what it was sealed from.
+/// The sets with good shards in a directory: the name of each, and its sources.
 pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)> {
     let sources = |manifest: &Manifest| {
         manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
@@ -113,8 +113,7 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
     found
 }
 
-/// The one set that is meant, and its manifest of the newest generation that can be restored from
-/// what is there.
+/// The one set that the paths mean, and its manifest of the newest recoverable generation.
 pub(super) fn choose(
     disk: &dyn Disk,
     candidates: &[Candidate],
@@ -144,8 +143,7 @@ pub(super) fn choose(
         candidates.iter().filter(own).all(|c| {
             let file = c.path.file_name();
             let column = file.and_then(|file| column_of(file, &manifests[0].1.name));
-            // Beside a shard that this set has, it is no stray but part of another set that was
-            // named.
+            // Beside a shard that this set has, it is no stray but part of another named set.
             column.is_some_and(|column| !columns.contains(&column))
         })
     };
@@ -156,11 +154,11 @@ pub(super) fn choose(
             format!("'{}' ({}, {})", shown(&m.name), m.set, counted(*count as u64, "shard", "shards"))
         };
         let sets: Vec<String> = manifests.iter().map(said).collect();
-        return Err(Fault::request(format!("shards of several sets lie there: {}", sets.join(", ")))
+        return Err(Fault::request(format!("shards of several sets are there: {}", sets.join(", ")))
             .hint("choose one: --name takes the name or the UUID"));
     }
     if manifests.is_empty() {
-        // A shard whose name nobody can read is known by the name of its file.
+        // A shard without a readable header is known by the name of its file.
         let is_meant = |path: &Path| match (&paths.name, path.file_name()) {
             (Some(name), Some(file)) => set_of(file).is_some_and(|set| shown(&set) == *name),
             (name, _) => name.is_none(),
@@ -177,8 +175,8 @@ pub(super) fn choose(
         let first_error = first_error.filter(|(path, _)| is_meant(path));
         return match (first_error.or(of_format), of_system) {
             (Some((path, error)), _) => {
-                // What is no shard at all, or one of a newer version, was the wrong thing to name;
-                // a damaged one is a loss.
+                // A file that is no shard, or is one of a newer version, was named by mistake; a
+                // damaged shard is a loss.
                 let kind = match error {
                     FormatError::NotPantile { .. } | FormatError::Newer { .. } => FaultKind::Request,
                     _ => FaultKind::Lost,
@@ -192,8 +190,8 @@ pub(super) fn choose(
     Ok(manifests.swap_remove(0).1)
 }
 
-/// Returns where lost shards belong: beside most of the others, in the directory that was named
-/// first of several that have as many.
+/// Returns the directory where lost shards belong: that of most others, among equals the first
+/// named.
 pub(super) fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
     let mut dirs: Vec<(PathBuf, usize)> = Vec::new();
     for dir in candidates.iter().filter(|c| c.set() == Some(set)).map(|c| parent(&c.path)) {
@@ -205,8 +203,7 @@ pub(super) fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
     dirs.into_iter().rev().max_by_key(|(_, count)| *count).map(|(dir, _)| dir).unwrap_or_default()
 }
 
-/// Whether a text is the UUID of a set, or so many of its first digits that nobody gives them by
-/// chance.
+/// True if a text is the UUID of a set, or enough of its first digits to exclude chance.
 pub(super) fn is_uuid(set: SetId, text: &str) -> bool {
     const DIGITS_LEAST: usize = 8;
     text.len() >= DIGITS_LEAST && set.to_string().starts_with(text)

@@ -1,4 +1,4 @@
-//! Where blocks lie: cells and shards on one side, files on the other.
+//! Places of blocks: cells and shards on one side, files on the other.
 
 use crate::set::bound::Bound;
 use pantile::{CellIndex, CellSet, Checker, Codec, Costs};
@@ -47,7 +47,7 @@ impl Geometry {
         Geometry { codec: codec.clone(), block_len, lanes, lane_of, stored, parity, place, zero_crc }
     }
 
-    /// The checks of stripes of which `erased` cannot be read.
+    /// The checks of stripes with `erased` cells.
     pub(crate) fn checker(&self, erased: &CellSet) -> Arc<Checker> {
         let checker = self.codec.checker(erased);
         checker.unwrap_or_else(|error| unreachable!("sets are made for the code of the set: {error}"))
@@ -86,7 +86,7 @@ impl Geometry {
         CellSet::empty(self.codec.code())
     }
 
-    /// Stripes that are worked on at a time: about `WINDOW_BYTES` of all cells.
+    /// Stripes in a window: about `WINDOW_BYTES` of all cells.
     pub(crate) fn window_stripes(&self) -> u64 {
         (WINDOW_BYTES / (self.cell_count() as u64 * self.block_len.bytes())).max(1)
     }
@@ -95,7 +95,7 @@ impl Geometry {
 /// Large enough that reads and writes are long, small enough to stay near the caches.
 const WINDOW_BYTES: u64 = 8 << 20;
 
-/// Blocks of a file that lie in a row on one lane.
+/// Adjacent blocks of a file on one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) first: u64,
@@ -106,7 +106,7 @@ pub(crate) struct Run {
     pub(crate) block: u64,
 }
 
-/// Which file owns which block of the grid.
+/// The owner of each block of the grid.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grid {
     /// For each lane its runs, ascending, never overlapping.
@@ -145,7 +145,7 @@ impl Grid {
         self.runs(lane, stripe..stripe + 1).next().map(|run| (run.entry, run.block))
     }
 
-    /// What no file owns in the first `stripes` stripes, by lane and stripe.
+    /// The free blocks of the first `stripes` stripes, by lane and stripe.
     fn free(&self, stripes: u64) -> Vec<Extent> {
         let mut free = Vec::new();
         for (lane, runs) in self.lanes.iter().enumerate() {
@@ -171,7 +171,7 @@ pub(crate) struct Allocator {
 }
 
 impl Allocator {
-    /// For so many blocks in all; as many stripes are appended as they need.
+    /// With that many free blocks in all; missing stripes are appended.
     pub(crate) fn new(grid: &Grid, stripes: u64, needed: u64) -> Allocator {
         let mut free = grid.free(stripes);
         let have: u64 = free.iter().map(|extent| extent.count).sum();
@@ -186,8 +186,8 @@ impl Allocator {
         Allocator { free, stripes: stripes + more }
     }
 
-    /// For files of sources that have lanes of their own: the source of each, and its blocks. As
-    /// many stripes are appended as the source needs that needs most.
+    /// For files of sources with lanes of their own: the source of each, and its blocks. The source
+    /// with the greatest need decides how many stripes are appended.
     pub(crate) fn new_bound(grid: &Grid, stripes: u64, bound: &Bound, files: &[(u32, u64)]) -> Allocator {
         let mut free = grid.free(stripes);
         let mut needed: BTreeMap<u32, u64> = BTreeMap::new();
@@ -211,7 +211,7 @@ impl Allocator {
         Allocator { free, stripes: stripes + more }
     }
 
-    /// So many blocks on some of the lanes: the shortest free run that holds them all, or else the
+    /// Takes blocks on some of the lanes: the shortest free run that holds all of them, or else the
     /// next ones in order.
     pub(crate) fn take_on(&mut self, blocks: u64, lanes: &[u32]) -> Vec<Extent> {
         self.take_where(blocks, |lane| lanes.contains(&lane.0))
@@ -246,7 +246,7 @@ impl Allocator {
     }
 }
 
-/// How a file must lie for its loss to be borne, where the files themselves are the data.
+/// The places of a file by which its loss is survivable, if the files themselves are the data.
 pub(crate) struct Apart {
     /// The column of each lane.
     columns: Vec<usize>,
@@ -275,7 +275,7 @@ impl Apart {
     }
 }
 
-/// The runs of stripes on which extents lie, each with its lanes, ascending.
+/// The stripes of extents as runs, each with its lanes, ascending.
 pub(crate) fn stretches(extents: &[Extent]) -> Vec<(Range<u64>, Vec<u32>)> {
     let mut events: BTreeMap<u64, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
     for extent in extents {
@@ -298,11 +298,11 @@ pub(crate) fn stretches(extents: &[Extent]) -> Vec<(Range<u64>, Vec<u32>)> {
 }
 
 impl Allocator {
-    /// As [`take`](Self::take), but so that a file that has these extents already never has blocks
-    /// in more columns of a stripe than it may; new stripes are appended for that.
+    /// As [`take`](Self::take), but a file with these extents never gets blocks in more columns of
+    /// a stripe than it may; new stripes are appended for that.
     ///
-    /// A file that is too large for the grid, whatever its place, is put anywhere: parity does not
-    /// bear its loss, and `exposed` says so.
+    /// A file that is too large for the grid is put anywhere: its loss is fatal, and `exposed`
+    /// reports it.
     pub(crate) fn take_apart(&mut self, mut blocks: u64, had: &[Extent], apart: &Apart) -> Vec<Extent> {
         let had_blocks: u64 = had.iter().map(|extent| extent.count).sum();
         let fits_one = |free: &Extent| free.count >= blocks;
@@ -339,8 +339,8 @@ impl Allocator {
         taken
     }
 
-    /// The shortest free piece outside the columns that are `full` that holds so many blocks, or
-    /// else the longest.
+    /// The shortest free piece outside the `full` columns that holds that many blocks, or else the
+    /// longest.
     fn best_apart(
         &self,
         blocks: u64,
@@ -371,7 +371,8 @@ impl Allocator {
     }
 }
 
-/// The files whose loss alone is more than the code bears, where the files themselves are the data.
+/// The files whose loss alone exceeds the tolerance of the code, if the files themselves are the
+/// data.
 pub(crate) fn exposed(geometry: &Geometry, entries: &[Entry]) -> Vec<usize> {
     let code = geometry.codec.code();
     let apart = Apart::new(geometry);
@@ -394,8 +395,7 @@ pub(crate) fn exposed(geometry: &Geometry, entries: &[Entry]) -> Vec<usize> {
     (0..entries.len()).filter(is_exposed).collect()
 }
 
-/// The block length for a set of so many bytes: about 65,536 blocks, and a stripe of at most 64
-/// MiB.
+/// The block length for a set of this size: about 65,536 blocks, and a stripe of at most 64 MiB.
 pub(crate) fn choose_block_len(bytes: u64, cells: usize) -> BlockLen {
     let wanted = bytes.div_ceil(65_536).max(1).next_power_of_two();
     let most = (64u64 << 20) / cells as u64;
@@ -436,7 +436,7 @@ mod tests {
             }
         }
         assert_eq!(owned, [1, 5, 0, 4]);
-        // What is freed is used again before the grid grows.
+        // Freed blocks are used again before the grid grows.
         let grid = Grid::new(3, &entries[..2]);
         let mut again = Allocator::new(&grid, 4, 6);
         assert_eq!(again.stripes, 4);
@@ -483,7 +483,7 @@ mod tests {
                     extents.extend(added);
                     stripes = allocator.stripes;
                 }
-                // Nothing overlaps, and only what is too large for the grid is exposed.
+                // No blocks overlap, and only files that are too large for the grid are exposed.
                 let mut taken = std::collections::HashSet::new();
                 for (index, entry) in entries.iter().enumerate() {
                     let EntryKind::File { extents, .. } = &entry.kind else { unreachable!() };
@@ -503,7 +503,7 @@ mod tests {
                     let bound = widest.unwrap_or(0) <= apart.most;
                     assert!(bound || too_large[index], "{spec} {seed} {index}: {widest:?}");
                     let exposed = exposed(&geometry, &entries).contains(&index);
-                    // Other codes bear some sets of more columns, or parts of them.
+                    // Other codes tolerate some sets of more columns, or parts of them.
                     let bears_no_more = spec.starts_with('r');
                     assert!(bound || exposed || !bears_no_more, "{spec} {seed} {index}");
                     assert!(!bound || !exposed, "{spec} {seed} {index}");

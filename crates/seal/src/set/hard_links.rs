@@ -11,7 +11,7 @@ impl Set<'_> {
         self.files.get(&entry).copied().unwrap_or(entry)
     }
 
-    /// Tells names of one file from files that took the place of one. A file whose own name is lost
+    /// Distinguishes names of one file from files that replaced one. A file whose own name is lost
     /// is read by another one.
     pub(super) fn look_at_hard_links(&mut self) {
         self.read_by.clear();

@@ -1,5 +1,5 @@
-//! The journals that are found where a set is opened: finished by commands that write, told of by
-//! those that look.
+//! The journals that the opening of a set finds: commands that write finish them, commands that
+//! read report them.
 
 use super::found::is_uuid;
 use super::{Opening, Pending};
@@ -13,8 +13,8 @@ use crate::{Fault, FaultKind, World};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Locks the directories, with those that links to shards lead to, for a command that writes, and
-/// does what journals there say; or only lists those that tell of something that is not done.
+/// For a command that writes: locks the directories, with those behind links to shards, and applies
+/// their journals. Else it only lists journals with work left.
 pub(super) fn finish_journals(
     world: World<'_>,
     dirs: &[PathBuf],
@@ -31,7 +31,7 @@ pub(super) fn finish_journals(
         pending.extend(real.filter_map(|shard| journal_beside(world.disk, &shard)));
         let mut seen = HashSet::new();
         pending.retain(|journal| seen.insert(spelt_one_way(journal)));
-        // Of other sets only if no name says which one is meant.
+        // Journals of other sets only if no name selects one.
         let name = opening.paths.name.as_deref();
         pending.retain(|path| {
             let file = path.file_name().and_then(crate::set::names::journal_name);
@@ -42,7 +42,7 @@ pub(super) fn finish_journals(
         });
         let mut of_shards = Vec::new();
         for journal in pending {
-            // Somebody's diary may be called so, too.
+            // An unrelated file may have such a name, too.
             if has_shards(world.disk, &journal, dirs)? {
                 of_shards.push(journal);
             }

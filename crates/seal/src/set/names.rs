@@ -10,11 +10,11 @@ pub(crate) const SHARD: &str = ".shard";
 pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
 pub(crate) const REPAIR: &str = ".repair";
-/// Locked by whoever writes in a directory, and there only as long.
+/// The lock of a writing command in a directory, there only for that time.
 pub(crate) const LOCK: &str = ".pantile.lock";
 const STRAY: &str = ".pantile-";
 
-/// A column that no code has: for a temporary file of a set that is not of a column.
+/// A column of no code: for temporary files that become no shard.
 pub(crate) const NO_COLUMN: usize = u32::MAX as usize;
 
 /// A set's name in a directory.
@@ -33,7 +33,6 @@ impl Names {
         Names { dir, name, columns, elsewhere: BTreeMap::new() }
     }
 
-    /// Returns the directories of the shards.
     pub(crate) fn dirs(&self) -> BTreeSet<&Path> {
         self.elsewhere.values().chain([&self.dir]).map(PathBuf::as_path).collect()
     }
@@ -54,8 +53,8 @@ impl Names {
         }
     }
 
-    /// The name of a shard with so many digits more: another spelling of the same column, which no
-    /// shard has for good.
+    /// The name of a shard with more digits: another spelling of the same column, for a moment
+    /// only.
     pub(crate) fn with_digits_more(&self, column: usize, more: usize) -> OsString {
         let digits = self.columns.saturating_sub(1).max(10).ilog10() as usize + 1 + more;
         let name = self.file(&format!(".{column:0digits$}{SHARD}"));
@@ -123,7 +122,7 @@ pub(crate) fn journal_name(file: &OsStr) -> Option<&[u8]> {
     file.as_bytes().strip_suffix(JOURNAL.as_bytes()).filter(|name| !name.is_empty())
 }
 
-/// Whether a file in the set's directory is one of its own, temporary ones included.
+/// True if a file in the set's directory is one of its own, temporary ones included.
 pub(crate) fn is_own(file: &OsStr, name: &[u8]) -> bool {
     let bytes = file.as_bytes();
     let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes);
@@ -162,7 +161,7 @@ pub(crate) fn shown_path<P: AsRef<Path> + ?Sized>(path: &P) -> String {
     shown(path.as_ref().as_os_str().as_bytes())
 }
 
-/// The directory that a file lies in.
+/// The directory of a file.
 pub(crate) fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),

@@ -1,8 +1,8 @@
-//! Where the disks of a set are now.
+//! Present places of the disks of a set.
 //!
-//! A set keeps the names of its disks. A path is where a disk is now, and comes from the caller
-//! (`--disk NAME=PATH`), else from the record in the state directory of the user who sealed. What
-//! the set itself says is shown and read, and nothing is searched or written there.
+//! A set keeps the names of its disks. The present path of a disk comes from the caller (`--disk
+//! NAME=PATH`), else from the record in the state directory of the user who sealed. The paths in
+//! the set itself are shown and read, but not searched or written to.
 
 use super::{Set, open_root};
 use crate::Fault;
@@ -16,15 +16,15 @@ use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// How it is known where the disks of a set are.
+/// The source of the places of disks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Places {
     /// The caller named all of them.
     Named,
     /// This user's record of the set has those that the caller did not name.
     Recorded,
-    /// Of some only the set says so, and the maker of a set may name any place: nothing is searched
-    /// or written there.
+    /// Some come from the set alone, whose maker may name any place: these are not searched or
+    /// written to.
     Claimed,
 }
 
@@ -35,7 +35,7 @@ impl Places {
     }
 }
 
-/// Where the disks are, by the order of the sources.
+/// The places of the disks, in the order of the sources.
 pub(crate) struct Found {
     pub(crate) paths: Vec<PathBuf>,
     /// True for those that the caller named.
@@ -68,8 +68,8 @@ pub(crate) fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)>
 
 /// Finds the disks: as named, else as recorded, else as the set says.
 ///
-/// Errors: a disk that the set does not have; one that was named and is not there, where of a file
-/// its directory is enough.
+/// Errors: a disk that the set does not have; a named disk that is missing. For a file its
+/// directory suffices.
 pub(crate) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -92,7 +92,7 @@ pub(crate) fn find(
     let named: Vec<bool> = paths.iter().map(Option::is_some).collect();
     let is_led_away = |index: usize, path: &Path| {
         let opened = disk.root_through_no_link(&source_dir(manifest, index, path), Access::Read);
-        // What is not there is missing.
+        // A missing disk stays missing.
         opened.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::LOOP))
     };
     let mut places = if named.iter().all(|is| *is) { Places::Named } else { Places::Recorded };
@@ -115,7 +115,7 @@ pub(crate) fn find(
     Ok(Found { paths: found, named, places })
 }
 
-/// The directory of a source: the source itself, or that in which it lies if it is a file.
+/// The directory of a source: the source itself, or its parent if it is a file.
 fn source_dir(manifest: &Manifest, index: usize, path: &Path) -> PathBuf {
     let is_file = manifest.entries.iter().any(|entry| {
         entry.source as usize == index
@@ -129,7 +129,7 @@ impl Set<'_> {
     /// From here on originals may be repaired.
     pub(crate) fn open_sources_to_write(&self) {
         for (index, path) in self.sources.iter().enumerate() {
-            // What is not there stays lost.
+            // A missing directory stays lost.
             let _ = match self.named[index] {
                 true => open_root(self.world.disk, path, Access::Write).map(drop),
                 false => (self.world.disk)
@@ -144,8 +144,8 @@ impl Set<'_> {
         self.manifest.sources.iter().map(|source| shown(&disk_name(source))).collect()
     }
 
-    /// Notes where disks are that the caller named, if this user has a record of the set. Best
-    /// effort: they can be named again.
+    /// Records the places that the caller named, if this user has a record of the set. Best effort:
+    /// they can be named again.
     pub(crate) fn record_disks(&self, records: Option<&Path>) {
         let (disk, set) = (self.world.disk, self.manifest.set);
         let Some(records) = records.filter(|_| self.named.contains(&true)) else { return };
@@ -160,7 +160,7 @@ impl Set<'_> {
         }
     }
 
-    /// Notes the state of the set as the one that this user sealed last, if there is a record.
+    /// Records the state of the set as the one that this user sealed last, if there is a record.
     pub(crate) fn record_state(&self, records: Option<&Path>) {
         let (disk, set) = (self.world.disk, self.manifest.set);
         let Some(records) = records else { return };

@@ -1,18 +1,18 @@
-//! Originals that have another name now, and copies of originals that are lost.
+//! Originals that have another name now, and copies of lost originals.
 //!
-//! A file holds a lost original if its path was not sealed, it has the size, and every block has
-//! the checksum that was sealed and fits the pin. Without checksums nothing is recognised. Such a
-//! file is read in place of the original. It counts as the original *renamed* only if no copy can
-//! look so:
+//! A file holds a lost original if its path was not sealed, it has the sealed size, and every block
+//! has the sealed checksum and fits the pin. Without checksums no file is recognised. Such a file
+//! is read in place of the original. It counts as the original *renamed* only if no copy can look
+//! so:
 //!
-//! - the disk is alive: the file lies in the same source, or another file of the source that the
-//!   original was in is still at its place;
-//! - its directory is alive, or was renamed as a whole: all its files are found in one directory of
-//!   the same source, each under its own name;
-//! - the file stands for it alone: no other lost original has this content, and no other new file.
+//! * The disk is alive: the file is in the same source, or another file of the original's source is
+//!   still at its place.
+//! * Its directory is alive, or was renamed as a whole: all its files are in one directory of the
+//!   same source, each under its own name.
+//! * The file stands for it alone: no other lost original has this content, and no other new file.
 //!
-//! Otherwise the original is lost, and heal restores it: that costs a file, while a copy taken for
-//! a rename would leave the original lost.
+//! Otherwise the original is lost, and heal restores it: that costs a file, while a copy that
+//! counted as a rename would leave the original lost.
 
 use crate::Fault;
 use crate::disk::MetaKind;
@@ -36,15 +36,14 @@ struct Candidate {
     size: u64,
 }
 
-/// Finds files that hold lost originals, lets these be read there, and says which were renamed.
+/// Finds files that hold lost originals, makes them readable in their place, and reports renames.
 ///
-/// Reads the files of paths that were not sealed, as far as a lost original has their size and
-/// their start.
+/// Reads the files of paths that were not sealed, if a lost original has their size and start.
 pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), Fault> {
     if set.manifest.mode != Mode::Beside || !set.judge {
         return Ok(());
     }
-    // Lost originals of one content, by its size: which file stands for which is not known.
+    // Lost originals of one content, by its size: names alone show which file is which.
     let mut by_content: HashMap<(u64, &[Crc64]), Vec<usize>> = HashMap::new();
     for index in 0..set.manifest.entries.len() {
         let EntryKind::File { size, .. } = set.manifest.entries[index].kind else { continue };
@@ -111,7 +110,7 @@ fn pair<'c>(
     found: &'c HashMap<usize, Vec<Candidate>>,
 ) -> HashMap<usize, &'c Candidate> {
     let mut pairs: HashMap<usize, &Candidate> = HashMap::new();
-    // By directory that is gone: the lost files in it, and how many files were sealed in it.
+    // By lost directory: its lost files, and the number of its sealed files.
     let mut gone: HashMap<PathBuf, Vec<usize>> = HashMap::new();
     for (first, copies) in found {
         for &index in of_content[first] {
@@ -157,7 +156,7 @@ fn pair<'c>(
     pairs
 }
 
-/// The sources of which a file is at its place.
+/// The sources with a file at its place.
 fn sources_alive(set: &Set<'_>) -> HashSet<u32> {
     let is_there = |(entry, original): &(&Entry, &Option<Original>)| {
         matches!(entry.kind, EntryKind::File { .. })
@@ -183,7 +182,7 @@ fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<Vec<usize>>>) -> Vec<Can
     tree.entries.iter().filter_map(candidate).collect()
 }
 
-/// Whether every block of a file is what the pin says of an entry; without a pin it is.
+/// True if every block of a file fits the pin of an entry, or there is no pin.
 fn fits_pin(set: &Set<'_>, entry: usize, path: &Path, progress: &mut dyn Progress) -> Result<bool, Fault> {
     let Some(pin) = &set.pin else { return Ok(true) };
     let entry = &set.manifest.entries[entry];
@@ -214,7 +213,7 @@ fn fits_pin(set: &Set<'_>, entry: usize, path: &Path, progress: &mut dyn Progres
     Ok(true)
 }
 
-/// Which of these entries a file holds, every block of it.
+/// Returns the entries of whose content a file holds every block.
 fn holds_one_of(
     set: &Set<'_>,
     path: &Path,
@@ -234,7 +233,7 @@ fn holds_one_of(
         }
         let here = step.min(blocks - at);
         let bytes = &mut bytes[..here * block];
-        // What cannot be read is not recognised.
+        // Unreadable files are not recognised.
         let read = read_source(set, path, &set.manifest.entries[first], at as u64, bytes);
         if !read.is_ok_and(|read| read.whole) {
             return Ok(None);

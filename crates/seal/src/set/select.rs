@@ -1,9 +1,9 @@
-//! Which paths are meant: patterns in the words of a `.gitignore`, and paths by their names.
+//! Selection of paths: patterns in the words of a `.gitignore`, and paths by their names.
 //!
 //! A pattern without a slash is a name at any depth, one with a slash a path from the top; `*`
-//! stops at a slash, `**` does not; one that ends in a slash is a directory. What lies in a
-//! directory that is meant is meant with it. Of several patterns the last that fits counts, and one
-//! that begins with `!` takes back.
+//! stops at a slash, `**` does not; one that ends in a slash is a directory. A directory includes
+//! its content. Of several patterns the last that fits counts, and one that begins with `!`
+//! excludes.
 
 use crate::Fault;
 use crate::disk::MetaKind;
@@ -18,19 +18,19 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Which paths of a set a command works on; all of them unless any is named.
+/// The paths of a set that a command works on; all of them unless any is named.
 #[derive(Clone, Debug, Default)]
 pub struct Select {
     /// Patterns, matched with the paths in the restored tree.
     pub patterns: Vec<String>,
     /// Files and directories, by their path in the restored tree or by that of the original.
     pub paths: Vec<PathBuf>,
-    /// Disks of the set by their names, with all that is on them.
+    /// Disks of the set by their names, with all their content.
     pub disks: Vec<OsString>,
 }
 
 impl Select {
-    /// Whether nothing is named, so that everything is meant.
+    /// True if no path is named, which selects all.
     pub fn is_all(&self) -> bool {
         self.patterns.is_empty() && self.paths.is_empty() && self.disks.is_empty()
     }
@@ -58,7 +58,7 @@ impl Patterns {
         builder.build().map(Patterns).map_err(|error| bad("", &error.to_string()))
     }
 
-    /// Those of what a set leaves out. Errors: also too many patterns.
+    /// The patterns of a set. Errors: also too many patterns.
     pub(crate) fn of(left_out: &LeftOut) -> Result<Patterns, Fault> {
         match left_out.fits() {
             true => Patterns::new(&left_out.patterns),
@@ -72,19 +72,19 @@ impl Patterns {
         }
     }
 
-    /// Whether a path is meant by itself; what it lies in was asked before.
+    /// True if a path itself fits; the caller checks the directories above it.
     pub(crate) fn has(&self, path: &[u8], is_dir: bool) -> bool {
         self.0.matched(path_of(path), is_dir).is_ignore()
     }
 
-    /// Whether a path is meant, by itself or with a directory that it lies in.
+    /// True if a path fits, or a directory above it.
     pub(crate) fn has_below(&self, path: &[u8], is_dir: bool) -> bool {
         !path.is_empty() && self.0.matched_path_or_any_parents(path_of(path), is_dir).is_ignore()
     }
 }
 
 impl Set<'_> {
-    /// The entries that are meant, ascending; `None` if all are.
+    /// The selected entries, ascending; `None` if all are.
     ///
     /// Errors: a pattern or path that fits none.
     pub(crate) fn chosen(&self, select: &Select) -> Result<Option<Vec<usize>>, Fault> {
@@ -116,7 +116,7 @@ impl Set<'_> {
         }
         for path in &select.paths {
             let here = absolute(path);
-            // As it is called, or as reports have it.
+            // By its name, or by its spelling in reports.
             let texts = [shown(path.as_os_str().as_encoded_bytes()), path.to_string_lossy().into_owned()];
             let texts = texts.map(|text| text.trim_start_matches("./").trim_end_matches('/').to_string());
             let mut found = false;
@@ -137,7 +137,7 @@ impl Set<'_> {
         Ok(Some((0..names.len()).filter(|&index| meant[index]).collect()))
     }
 
-    /// The first of these paths at which an original of the set is.
+    /// The first of these paths that is one of an original of the set.
     pub(crate) fn first_original<'p>(&self, paths: &'p [PathBuf]) -> Option<&'p PathBuf> {
         let entries = 0..self.manifest.entries.len();
         let is_original = |path: &&PathBuf| {
@@ -150,7 +150,7 @@ impl Set<'_> {
         paths.iter().find(is_original)
     }
 
-    /// As [`chosen`](Set::chosen), with the directories that the entries lie in.
+    /// As [`chosen`](Set::chosen), with the directories above the entries.
     pub(crate) fn chosen_with_dirs(&self, select: &Select) -> Result<Option<Vec<usize>>, Fault> {
         let Some(chosen) = self.chosen(select)? else { return Ok(None) };
         let mut dirs: HashSet<Vec<u8>> = HashSet::new();
@@ -172,7 +172,7 @@ impl Set<'_> {
         Ok(Some(all.filter(|index| is_meant.contains(index) || is_above(*index)).collect()))
     }
 
-    /// The stripes that some entries lie on, ascending; those of all if `None` are named.
+    /// The stripes of some entries, ascending; those of all entries for `None`.
     pub(crate) fn stripes_of(&self, entries: Option<&[usize]>) -> Vec<Range<u64>> {
         let Some(entries) = entries else { return std::iter::once(0..self.manifest.stripes).collect() };
         let extents = entries.iter().flat_map(|&index| match &self.manifest.entries[index].kind {
@@ -193,13 +193,13 @@ impl Set<'_> {
     }
 }
 
-/// Where a path leads, of which the last names need not be there. Links of strangers are not
-/// followed: these are no names of originals.
+/// The target of a path whose last names need not exist. Links of other users are not followed:
+/// these are no names of originals.
 fn absolute(path: &Path) -> PathBuf {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let Some(name) = full.file_name() else { return full };
     let above = parent(&full);
-    // The nearest directory that is there is spelt without links, as sources are.
+    // The nearest existing directory is spelt without links, as sources are.
     match kernel_path(&above) {
         Ok(real) => real.join(name),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => absolute(&above).join(name),

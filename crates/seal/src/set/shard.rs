@@ -1,5 +1,5 @@
-//! One file that is a shard, or looks like one: what its header, its manifest and its checksums
-//! say, and what a change has prepared in it.
+//! One file that is a shard, or looks like one: its header, manifest and checksums, and the change
+//! that is prepared in it.
 
 use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
 use crate::set::bounds::{Bounds, COMBINED_BYTES_MAX, MANIFEST_BYTES_MAX, read_stored};
@@ -21,21 +21,21 @@ pub(crate) struct Shard {
     /// One checksum per parity block, [`Crc64::UNKNOWN`] where the table is damaged; `None` if it
     /// is damaged as a whole.
     pub(crate) checks: Option<Vec<Crc64>>,
-    /// Whether no part of the table is damaged.
+    /// True if no part of the table is damaged.
     pub(crate) checks_whole: bool,
 }
 
 impl Shard {
-    /// Whether the change to the generation after its own was prepared in it.
+    /// True if the change to the generation after its own was prepared in it.
     pub(crate) fn holds_next(&self) -> bool {
         self.file.meta().is_ok_and(|meta| holds_next(&*self.file, &self.header, meta.size))
     }
 }
 
-/// Reads the header; whether all its copies are good and equal.
+/// Reads the header; returns true with it if all its copies are good and equal.
 ///
-/// If no copy at the start is good, the one at the end counts, and if that is none, either, what
-/// the good parts of all of them say.
+/// If no copy at the start is good, the one at the end counts, and without that the combined good
+/// parts of all.
 pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
     let error = match read_front(file) {
         Ok((header, all_good)) => {
@@ -69,8 +69,8 @@ fn copy_at(file: &dyn DiskFile, at: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads the header by the copies at the start of the shard alone, which a commit writes; whether
-/// they are good and equal.
+/// Reads the header from the copies at the start of the shard alone, which a commit writes; returns
+/// true with it if they are good and equal.
 ///
 /// Of two good copies that differ the newer counts: a commit writes one after the other.
 pub(crate) fn read_front(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
@@ -108,18 +108,18 @@ pub(crate) struct Candidate {
     pub(crate) header: Result<(ShardHeader, bool), Unusable>,
 }
 
-/// Why a file is no shard that can be used.
+/// The reason why a file is no usable shard.
 #[derive(Clone)]
 pub(crate) enum Unusable {
     Format(FormatError),
-    /// What the system said when it was opened, or what it is instead of a file.
+    /// The error of opening it, or its other kind of file.
     System(String),
-    /// What the system said, and that it cannot be opened now says nothing of what it holds.
+    /// An error of the moment, which leaves the content unknown.
     Now(String),
 }
 
 impl Candidate {
-    /// Whatever stands there: what cannot be opened is a shard that is lost, and no reason to stop.
+    /// Opens a file of any kind: a shard that cannot be opened is lost, and no reason to stop.
     pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Candidate {
         let opened = open_shard(disk, &path).and_then(|file| file.meta().map(|meta| (file, meta)));
         let unusable = |reason: String, path: PathBuf| {
@@ -148,7 +148,7 @@ impl Candidate {
         }
     }
 
-    /// Whether the change to the generation after its own was prepared in it.
+    /// True if the change to the generation after its own was prepared in it.
     pub(crate) fn holds_next(&self) -> bool {
         let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else { return false };
         holds_next(&**file, header, self.len)
@@ -158,15 +158,15 @@ impl Candidate {
         self.header.as_ref().ok().map(|(header, _)| header.set)
     }
 
-    /// The manifest, if it is whole and not longer than what may be read.
+    /// The manifest, if it is whole and within the limit.
     pub(crate) fn manifest(&self, bounds: Bounds) -> Result<Manifest, FormatError> {
         let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else {
             return Err(FormatError::NotPantile { part: Part::Manifest });
         };
         bounds.check_manifest(header.manifest_len)?;
         let copy = |at: u64| {
-            // The beginning says the length once more: what is not a manifest is refused before its
-            // length is spent.
+            // The beginning repeats the length: other content is refused before that length is
+            // spent.
             let begin = (at, Manifest::BEGIN_BYTES.min(header.manifest_len));
             let begin = read_stored(&**file, begin, self.len, Part::Manifest)?;
             match Manifest::announced(&begin) {
@@ -189,8 +189,8 @@ impl Candidate {
         Err(error)
     }
 
-    /// The check table, and whether all of it is good, by either copy. A checksum that is good in
-    /// neither is [`Crc64::UNKNOWN`] where the piece table tells which part that is.
+    /// The check table from both copies; true with it if all of it is good. A checksum that is good
+    /// in neither is [`Crc64::UNKNOWN`] if the piece table shows its part.
     pub(crate) fn checks(&self) -> Option<(Vec<Crc64>, bool)> {
         let (header, _) = self.header.as_ref().ok()?;
         let file = &**self.file.as_ref()?;
@@ -292,9 +292,9 @@ pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manif
     agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
 }
 
-/// Whether an error of opening or describing a file says something of this process or of the
-/// moment, and nothing of what the file holds: too little memory, too many open files, no
-/// permission, a disk that does not answer.
+/// True if an error of opening or describing a file comes from this process or the moment, and
+/// leaves its content unknown: too little memory, too many open files, no permission, a disk
+/// without an answer.
 pub(crate) fn is_for_now(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errors = [Errno::IO, Errno::NOMEM, Errno::NFILE, Errno::MFILE];
@@ -307,8 +307,8 @@ pub(crate) fn open_shard(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn Dis
     disk.open(&resolve(disk, path)?)
 }
 
-/// Opens the shard that a path is, or that its links lead to, to write to it, if it is the one that
-/// is meant: only then becomes the directory that a link leads to one that is written to.
+/// Opens the shard at a path or behind its links to write to it, if it is the expected one: only
+/// then its directory becomes a root to be written to.
 pub(crate) fn open_shard_to_write(
     disk: &dyn Disk,
     path: &Path,
@@ -328,9 +328,9 @@ pub(crate) fn open_shard_to_write(
     if found.id == seen.meta()?.id { Ok(file) } else { Err(other()) }
 }
 
-/// Whether a shard has the manifest of the generation after its own: a change was prepared in it,
-/// and may be decided. It lies right behind the live meta area, or where a stripe would begin,
-/// before that or behind it.
+/// True if a shard has the manifest of the generation after its own: a change was prepared in it,
+/// and may be decided. That manifest is right behind the live meta area, or at the start of a
+/// stripe before or behind it.
 fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
     const PLACES_MOST: u64 = 1 << 16;
     let (Some(end), Some(live_end)) = (header.body_end(), header.file_len()) else { return false };
@@ -341,9 +341,8 @@ fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
     [live_end].into_iter().chain(stripes).any(|at| is_next_at(file, header, (at, len), &mut left_bytes))
 }
 
-/// Whether the manifest of the next generation lies at a place of which nothing is known. Only what
-/// begins as that one does is read whole, and of many such beginnings no more than `left_bytes` in
-/// all.
+/// True if the manifest of the next generation is at an unknown place. Only bytes with its
+/// beginning are read as a whole, and at most `left_bytes` over all places.
 fn is_next_at(
     file: &dyn DiskFile,
     header: &ShardHeader,
@@ -361,25 +360,24 @@ fn is_next_at(
     bytes.is_ok_and(|bytes| Manifest::decode(&bytes).is_ok())
 }
 
-/// How long a shard is at least.
+/// The least length of a shard.
 pub(crate) fn need(header: &ShardHeader) -> u64 {
     header.file_len().unwrap_or(u64::MAX)
 }
 
-/// Whether a file is called as shards are.
+/// True if a file has the name of a shard.
 pub(crate) fn is_called_shard(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(SHARD.as_bytes())
 }
 
-/// Where the shards lie that are links in a directory. What is no link, or leads nowhere, is left
-/// out.
+/// The shards behind links in a directory. Other files and links without a target are left out.
 pub(crate) fn behind_links(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
     let names = disk.list(dir).unwrap_or_default();
     let shards = names.into_iter().filter(|name| is_called_shard(name.as_os_str()));
     shards.filter_map(|name| led_to(disk, &dir.join(name))).collect()
 }
 
-/// Where a link leads.
+/// The target of a link.
 pub(crate) fn led_to(disk: &dyn Disk, path: &Path) -> Option<PathBuf> {
     resolve(disk, path).ok().filter(|to| to != path)
 }

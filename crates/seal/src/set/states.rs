@@ -1,5 +1,5 @@
-//! Which state of a set counts, where its shards are of several: the newest that the shards there
-//! suffice for, or the one that is pinned.
+//! The state of a set that counts, if its shards have several: the newest that is recoverable, or
+//! the pinned one.
 
 use crate::disk::Disk;
 use crate::pin::Pin;
@@ -13,21 +13,21 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Shards that say the same.
+/// Shards of one generation and manifest.
 struct State<'c> {
     generation: u64,
     shards: Vec<&'c Candidate>,
 }
 
-/// The state whose manifest is pinned, if one of the shards has that; the newest that what is there
-/// suffices for, or the newest if that is so of none.
+/// The state with the pinned manifest, if a shard has that; else the newest recoverable state, or
+/// the newest if none is.
 pub(super) fn newest(
     disk: &dyn Disk,
     shards: &[&Candidate],
     (bounds, pin, records): (Bounds, Option<&Pin>, Option<&Path>),
     codes: &mut Codes,
 ) -> Result<Manifest, FormatError> {
-    // What a forger made of some of the shards is no reason to refuse the others.
+    // Forged shards are no reason to refuse the others.
     let is_pinned = |manifest: &Manifest| pin.is_some_and(|pin| pin.is_of(manifest));
     let mut own = shards.iter().filter(|_| pin.is_some()).filter_map(|shard| shard.manifest(bounds).ok());
     if let Some(manifest) = own.find(is_pinned) {
@@ -59,10 +59,10 @@ pub(super) fn newest(
     best.ok_or(error)
 }
 
-/// The states of which there are shards, the newest first; of one generation that of most shards.
+/// The states with shards, the newest first; of one generation that of most shards.
 ///
-/// The header says which manifest a shard has: shards of one generation with another manifest are
-/// of another state, which only a forger or a copy that was sealed on by itself can have made.
+/// The header identifies the manifest of a shard. Another manifest of the same generation belongs
+/// to another state: of a forger, or of a copy that was sealed again by itself.
 fn states<'c>(shards: &[&'c Candidate]) -> Vec<State<'c>> {
     let mut by_manifest: BTreeMap<(u64, u64, u64), Vec<&'c Candidate>> = BTreeMap::new();
     for &shard in shards {

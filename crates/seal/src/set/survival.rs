@@ -1,11 +1,11 @@
 //! The cost of losing real disks, by where shards and sources are stored now.
 //!
-//! A disk is what the system numbers as one device: two shards in one folder are lost together, and
-//! a shard with the source beside it. How many disks can fail is computed from the equations of the
-//! code for every choice of disks, from the manifest and from what is known to be damaged; no
-//! content is read. Files that changed or are missing since they were sealed are damage, too: their
-//! blocks do not help to recover others. Where nothing is damaged, a choice that holds no more
-//! columns than the code claims to tolerate needs no computation.
+//! A disk is one device of the system: two shards in one folder are lost together, and a shard with
+//! the source beside it. The tolerance is computed from the equations of the code for every
+//! combination of disks, from the manifest and the known damage; no content is read. Files that
+//! changed or are missing since they were sealed are damage, too: their blocks do not help to
+//! recover others. Without damage, a combination with no more columns than the code claims to
+//! tolerate needs no computation.
 
 use crate::disk::Disk;
 use crate::report::{DiskContent, DiskLoss, FileStatus, Survival};
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 const TRIES_MOST: u64 = 4000;
 /// Losses that are reported.
 const SHOWN: usize = 16;
-/// Different sets of damaged cells that are counted with; beyond them nothing is promised.
+/// The most different sets of damaged cells; beyond them no tolerance is promised.
 const DAMAGE_MOST: usize = 256;
 
 /// Where the parts of a set are.
@@ -43,15 +43,16 @@ pub(crate) struct Lying<'p> {
 pub(crate) struct Damaged {
     /// The damaged cells, by ascending runs.
     pub(crate) cells: Vec<(Range<u64>, CellSet)>,
-    /// The lanes on which files were changed on purpose, by ascending runs: nothing needs the
-    /// content that was sealed.
+    /// The lanes of files that were changed on purpose, by ascending runs: their sealed content is
+    /// not needed.
     pub(crate) changed: Vec<Stretch>,
     /// Sealed files that are changed or missing in sources that are there.
     pub(crate) files: u64,
 }
 
 impl Damaged {
-    /// Returns what a scan of a set found; without one what the files' sizes and times tell.
+    /// Returns the findings of a scan of a set; without one the damage that sizes and times of
+    /// files show.
     pub(crate) fn of(set: &Set<'_>, scanned: Option<&Damage>) -> Damaged {
         let beside = set.manifest.mode == Mode::Beside;
         let extents = |is: fn(FileStatus) -> bool| -> Vec<Extent> {
@@ -130,7 +131,7 @@ pub(crate) fn survival(
         return survival;
     }
     if files == 0 || !model.comes_back(&gone) {
-        // Nothing can be lost, or too much is lost already, which is for `verify` to say.
+        // No loss is possible, or too much is lost already, which `verify` reports.
         survival.disks.clear();
         return survival;
     }
@@ -157,9 +158,10 @@ impl Loss {
     }
 }
 
-/// The disks on which parts of a set lie, each with its first path, and what is lost already.
+/// The disks that store parts of a set, each with its first path, and the parts that are lost
+/// already.
 fn disks(disk: &dyn Disk, manifest: &Manifest, lying: &Lying<'_>) -> (Vec<(PathBuf, Loss)>, Loss) {
-    /// By the device; what lies at an unknown one counts by its directory.
+    /// By the device; parts on an unknown one count by their directory.
     type Key = (Option<u64>, PathBuf);
     let device = |path: &Path| disk.meta(path).ok().map(|meta| meta.id.device);
     let mut gone = Loss::default();
@@ -213,7 +215,7 @@ struct Model<'a> {
     damaged: Vec<(Range<u64>, usize)>,
 }
 
-/// A run of stripes, and the lanes on which files lie there.
+/// A run of stripes, and the lanes with files there.
 pub(crate) type Stretch = (Range<u64>, Vec<u32>);
 
 /// Damage of a stripe.

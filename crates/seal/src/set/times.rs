@@ -1,42 +1,41 @@
 //! Times of modification on file systems of different resolution.
 //!
-//! A file that is copied with its time to a file system that keeps whole seconds, or two of them,
-//! gets its time cut. It was not changed by that. A time is therefore held to be the same if one is
-//! the other, cut to a resolution that file systems and programs have. The coarsest one at which it
-//! can have been cut is seen in the time itself: all below it is zero.
+//! A copy on a file system of whole seconds, or two of them, gets its time cut. That is no change
+//! of the file. So two times count as equal if one is the other, cut to a resolution of file
+//! systems or programs. The coarsest possible one shows in the time itself: all below it is zero.
 
 use pantile_format::Timestamp;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// Nanoseconds of the resolutions that times are kept in: NTFS; what programs store in microseconds
-/// and milliseconds; exFAT; ext3, HFS+, tar, rsync's protocol; FAT.
+/// Nanoseconds of common resolutions: NTFS; programs with microseconds and milliseconds; exFAT;
+/// ext3, HFS+, tar, rsync's protocol; FAT.
 const RESOLUTIONS: [i128; 6] = [100, 1000, 1_000_000, 10_000_000, NANOS_PER_SECOND, 2 * NANOS_PER_SECOND];
 
 fn nanos(time: Timestamp) -> i128 {
     i128::from(time.seconds) * NANOS_PER_SECOND + i128::from(time.nanos)
 }
 
-/// Whether a file that had the time `sealed` has it still where times may be cut.
+/// True if a file of the time `sealed` still has it, on a file system that may cut times.
 pub(crate) fn is_same_time(sealed: Timestamp, now: Timestamp) -> bool {
     let (sealed, now) = (nanos(sealed), nanos(now));
     let cut = |resolution: &i128| sealed.div_euclid(*resolution) * resolution;
     sealed == now || RESOLUTIONS.iter().any(|resolution| cut(resolution) == now)
 }
 
-/// Whether something that a file system says was changed at a time can have been changed since
-/// another, or at that: where times are cut, it was later than they say.
+/// True if a change that a file system dates to `changed` can be at or after another time: a cut
+/// time hides a later one.
 pub(crate) fn is_since(changed: Timestamp, at: Timestamp) -> bool {
     let (changed, at) = (nanos(changed), nanos(at));
     let is_cut = |resolution: &&i128| changed.rem_euclid(**resolution) == 0;
     changed >= at || RESOLUTIONS.iter().filter(is_cut).any(|resolution| changed + resolution > at)
 }
 
-/// Blocks that differ in a file that may be rotten as well as changed: at most one in so many.
+/// The share of blocks that may differ in a file that may be rotten as well as changed: one in this
+/// many.
 const FEW_OF: u64 = 16;
 
-/// Whether so few blocks of a file of the size that was sealed differ that nobody can tell damage
-/// from a change.
+/// True if so few blocks of a file of the sealed size differ that damage and change look alike.
 pub(crate) fn is_rot_or_change(different: u64, blocks: u64) -> bool {
     different > 0 && different.saturating_mul(FEW_OF) <= blocks
 }
@@ -70,14 +69,14 @@ mod tests {
         ] {
             assert!(!is_same_time(sealed, now), "{now:?}");
         }
-        // What has whole seconds cannot have been cut to them since.
+        // A time of whole seconds cannot have been cut to them.
         assert!(!is_same_time(time(1_700_000_000, 0), time(1_700_000_001, 0)));
         // Before 1970 a time is cut downwards, too.
         assert!(is_same_time(time(-3, 500_000_000), time(-3, 0)) && is_same_time(time(-3, 5), time(-4, 0)));
     }
 
     #[test]
-    fn what_was_changed_at_a_time_that_was_cut_may_have_been_later() {
+    fn a_cut_time_may_hide_a_later_change() {
         let time = |seconds, nanos| Timestamp { seconds, nanos };
         let at = time(1_700_000_001, 123_456_789);
         for changed in [at, time(1_700_000_001, 123_456_700), time(1_700_000_001, 0), time(1_700_000_000, 0)]

@@ -1,5 +1,4 @@
-//! Looking at the sources: what is there now, in an order in which directories come before what
-//! they hold.
+//! The walk of the sources: the present files, with directories before their content.
 
 use crate::disk::{Disk, EPOCH, FileId, Meta, MetaKind, next_tick};
 use crate::report::LeftUnread;
@@ -16,35 +15,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What was found.
+/// Result of the walk.
 pub(crate) struct Tree {
     pub(crate) sources: Vec<Source>,
-    /// When the walk began: what is changed from then on is not known to be what was sealed.
+    /// Start of the walk: files that change later may differ from their sealed state.
     pub(crate) began: Timestamp,
     /// Files without extents and checksums.
     pub(crate) entries: Vec<Entry>,
-    /// When each entry was last changed in any way, or may have been moved with a directory.
+    /// Time of the last change of each entry, or of a possible move with a directory.
     ///
-    /// What lies in a directory that is renamed lies elsewhere then, and only the directory and the
-    /// one that it is in show it.
+    /// A renamed directory moves its content; only the directory and its parent show it.
     pub(crate) ctimes: Vec<Timestamp>,
-    /// Paths that are neither file, directory nor link, and what other sets have in the directory
-    /// of the shards.
+    /// Paths that are neither file, directory nor link, and files of other sets in the directory of
+    /// the shards.
     pub(crate) skipped: Vec<PathBuf>,
-    /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how
-    /// many there are.
+    /// Paths that no system opens, with everything below them: the first [`TOO_LONG_MOST`], and the
+    /// number of all.
     pub(crate) too_long: (Vec<PathBuf>, u64),
     /// Paths that cannot be read now, with everything below them.
     pub(crate) unreadable: Vec<Unreadable>,
-    /// Entries that are as they were sealed because they cannot be read now.
+    /// Entries that keep their sealed state because they cannot be read now.
     pub(crate) kept: HashSet<usize>,
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
-    /// What is left out, as it was asked for.
+    /// The paths that are left out, as requested.
     pub(crate) left_out: LeftOut,
-    /// Paths that a pattern leaves out, without what lies in them.
+    /// Paths that a pattern leaves out, without their content.
     pub(crate) excluded: u64,
-    /// Directories on which another file system is mounted, which was left out.
+    /// Mount points of other file systems, which were left out.
     pub(crate) other_systems: Vec<PathBuf>,
 }
 
@@ -87,13 +85,12 @@ fn is_of_path(error: &std::io::Error) -> bool {
 /// The longest path below a source that a system opens.
 const PATH_BYTES_MOST: usize = 4095;
 
-/// How many longer ones are kept.
+/// The number of longer ones that are kept.
 const TOO_LONG_MOST: usize = 100;
 
-/// What the walk leaves out. Where the directory of the shards lies within a source: the files of
-/// sets there, and the directory itself if it holds nothing else.
+/// Files that the walk leaves out. In a directory of shards within a source: the files of sets, and
+/// the directory itself if it holds nothing else.
 pub(crate) struct Own {
-    /// The directories of the shards.
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) name: Vec<u8>,
     /// Below each source.
@@ -101,29 +98,29 @@ pub(crate) struct Own {
     patterns: Patterns,
 }
 
-/// When the directories on the way to something may have been renamed.
+/// The last possible renaming of the directories on a path.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moves {
-    /// The last time at which any of them may have been; `None`: never.
+    /// The last time at which any of them may have been renamed; `None`: never.
     pub(crate) moved_at: Option<Timestamp>,
-    /// When the last of them was changed in any way.
+    /// Time of the last change of the last of them.
     changed_at: Option<Timestamp>,
 }
 
-/// How an original is reached.
+/// The directories on the path to an original.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
-    /// Nobody knows: a directory on it was not there.
+    /// A directory was missing.
     Unknown,
-    /// To a directory that was there.
+    /// All directories exist.
     To {
-        /// When a directory on the way may last have been renamed; `None`: never.
+        /// The last possible renaming of a directory; `None`: never.
         moved_at: Option<Timestamp>,
     },
 }
 
 impl Way {
-    /// Whether a directory on it may have been renamed since a time.
+    /// True if a directory on the path may have been renamed since a time.
     pub(crate) fn is_moved_since(&self, at: Timestamp) -> bool {
         match self {
             Way::Unknown => true,
@@ -133,9 +130,9 @@ impl Way {
 }
 
 impl Moves {
-    /// On through a directory. Renaming changes it, and the one that it is in; a file that comes or
-    /// goes in it does not change that, but its source is in one of which nothing is known: that
-    /// one was renamed if its times differ, for who changes what is in it changes both at once.
+    /// Continues through a directory. A renaming changes it and its parent. A file that comes or
+    /// goes in it does not change the parent. The parent of a source is unknown: the source was
+    /// renamed if its two times differ, since changes of its content set both.
     pub(crate) fn through(self, dir: &Meta) -> Moves {
         let own = match self.changed_at {
             Some(parent) => Some(dir.ctime.min(parent)),
@@ -170,11 +167,11 @@ impl Tree {
     }
 
     fn visit(&mut self, disk: &dyn Disk, source: u32, root: &Path, own: &Own) -> Result<(), Fault> {
-        // Paths below the source that are still to be looked at, and what is known of the
-        // directories above; the next one is taken from the end.
+        // Paths below the source that are still to be walked, with the times of the directories
+        // above; the next one is taken from the end.
         let mut todo: Vec<(Vec<u8>, Moves)> = vec![(Vec::new(), Moves::default())];
         let mut device = None;
-        // The first names of files that have several.
+        // The first names of files with several.
         let mut first_names: HashMap<FileId, Vec<u8>> = HashMap::new();
         while let Some((path, above)) = todo.pop() {
             let full = join(root, &path);
@@ -186,11 +183,11 @@ impl Tree {
                 }
                 continue;
             }
-            // All that is sealed of it is told by what is opened here: whoever exchanges names gets
-            // nothing of another into it.
+            // All that is sealed of it comes from this one descriptor: an exchange of names mixes
+            // no two files.
             let seen = match disk.look(&full) {
                 Ok(seen) => seen,
-                // It went away since the directory was read.
+                // Deleted since the directory was read.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => continue,
                 Err(error) if is_of_path(&error) && !path.is_empty() => {
                     self.unreadable.push(Unreadable { source, path, full, is_dir: false, error });
@@ -228,8 +225,8 @@ impl Tree {
             if kind == EntryKind::Dir && is_mounted && own.left_out.other_systems {
                 self.other_systems.push(full.clone());
             } else if kind == EntryKind::Dir {
-                // Sealing itself writes to the directory of the shards, and who renames that
-                // renames the shards with it.
+                // Sealing itself writes to the directory of the shards, and its renaming moves the
+                // shards with it.
                 let here = if own.dirs.contains(&full) { above } else { above.through(&meta) };
                 let mut names = match seen.names() {
                     Err(error) if is_of_path(&error) && !path.is_empty() => {
@@ -284,7 +281,7 @@ impl Tree {
 }
 
 impl Tree {
-    /// Opens the files that are to be read, and leaves out those that cannot be.
+    /// Opens the files to be read, and leaves out unreadable ones.
     ///
     /// Errors: `ChangedMeanwhile` if one is gone; `CannotRead` if no file can be read at all.
     pub(crate) fn leave_out_unreadable(
@@ -312,7 +309,7 @@ impl Tree {
                 }
             }
         }
-        // A file that cannot be read has no name that can be.
+        // No other name of an unreadable file can be read.
         let closed: HashMap<(u32, &[u8]), ErrorKind> =
             self.unreadable.iter().map(|u| ((u.source, u.path.as_slice()), u.error.kind())).collect();
         let mut links = Vec::new();
@@ -346,7 +343,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Keeps what was sealed of all that cannot be read now: nothing says that it is gone.
+    /// Keeps the sealed state of all unreadable paths: they may still exist.
     pub(crate) fn keep_sealed(&mut self, sealed: &[Entry]) {
         let unread: HashSet<(u32, &[u8])> =
             self.unreadable.iter().map(|unread| (unread.source, unread.path.as_slice())).collect();
@@ -366,8 +363,7 @@ impl Tree {
         self.entries.extend(kept);
     }
 
-    /// Gives names that are kept the content that was sealed of them, where the file that had it is
-    /// there no more.
+    /// Gives kept names their sealed content, if the file that had it is gone.
     fn keep_content(&self, kept: &mut [Entry], sealed: &[Entry]) {
         let is_link = |entry: &&Entry| matches!(entry.kind, EntryKind::HardLink { .. });
         if !kept.iter().any(|entry| is_link(&entry)) {
@@ -445,8 +441,8 @@ impl Own {
         Ok(Own { patterns: Patterns::of(&left_out)?, dirs, name, left_out })
     }
 
-    /// Takes the files of sets out of the names in the directory of the shards; those of other sets
-    /// than this.
+    /// Removes the files of sets from the names in the directory of the shards; returns those of
+    /// other sets.
     fn leave_out(&self, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
         let sets: BTreeSet<Vec<u8>> = names.iter().filter_map(|name| set_of(name.as_os_str())).collect();
         let is_of_set =
@@ -466,9 +462,8 @@ impl Own {
 /// the same time, and the change would look like rot. File systems that keep whole seconds have
 /// ticks of up to two of them.
 ///
-/// One tick passes in any case: files are stamped by a clock that may be that far behind the one
-/// that said when the walk began, and what is changed after it was read must not look older than
-/// that.
+/// One tick passes in any case: the clock that stamps files may be that far behind the one of the
+/// start of the walk, and later changes must not look older than that start.
 pub(crate) fn let_times_pass<'e>(files: impl Iterator<Item = &'e Entry>) {
     const TICK: Duration = Duration::from_millis(20);
     const COARSE_TICK: Duration = Duration::from_secs(2);

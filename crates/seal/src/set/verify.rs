@@ -1,4 +1,4 @@
-//! Reading everything once: what is missing, wrong, changed, and whether it can be had.
+//! Reading everything once: missing, wrong and changed blocks, and whether they can be recovered.
 
 use crate::Fault;
 use crate::first::names_exposed;
@@ -25,31 +25,29 @@ use std::path::Path;
 const FINDINGS_SHOWN: usize = 1000;
 const FILES_SHOWN: usize = 100;
 
-/// What a scan found wrong, beyond columns that are lost as a whole.
+/// Damage that a scan found, beyond lost columns.
 ///
-/// Memory: by runs of stripes of which the same is known, since what is lost is lost in long runs.
+/// Memory: by runs of stripes of equal damage, since losses come in long runs.
 #[derive(Default)]
 pub(crate) struct Damage {
-    /// By stripe: cells that are wrong or cannot be read, among those of shards and originals that
-    /// are there.
+    /// By stripe: wrong and unreadable cells, among those of existing shards and originals.
     pub(crate) cells: RangeMap<u64, CellSet>,
-    /// Without checksums: stripes in which something is wrong that cannot be told.
+    /// Without checksums: stripes with an error that cannot be located.
     pub(crate) doubtful: RangeSet<u64>,
-    /// Without checksums: stripes in which something counts as lost by a guess that was asked for.
+    /// Without checksums: stripes with losses by a requested guess.
     guessed: RangeSet<u64>,
-    /// By stripe: wanted cells that do not follow from what is left.
+    /// By stripe: wanted cells that cannot be computed from the rest.
     unrecoverable: RangeMap<u64, Vec<CellIndex>>,
-    /// By entry: blocks lost, and of those unrecoverable.
+    /// By entry: lost blocks, and the unrecoverable ones among them.
     pub(crate) files: BTreeMap<usize, (u64, u64)>,
-    /// By column: blocks wrong, and the first.
+    /// By column: wrong blocks, and the first.
     shards: BTreeMap<usize, (u64, BlockPlace)>,
     findings: Vec<StripeFinding>,
     finding_count: u64,
     /// The lost cells of the worst stripe, and how many of them are unrecoverable.
     worst: Option<(CellSet, usize)>,
     worst_stripe: Option<u64>,
-    /// The lost cells that were asked about last, and those of them that do not follow from what is
-    /// left.
+    /// The lost cells of the last query, and the unrecoverable ones among them.
     asked: Option<(CellSet, Vec<CellIndex>)>,
 }
 
@@ -58,8 +56,7 @@ pub(crate) fn scan(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(Ve
     scan_part(set, None, progress)
 }
 
-/// As [`scan`], or of some originals beside their parity alone: no more stripes are read than they
-/// lie on.
+/// As [`scan`], or of some originals beside their parity alone: only their stripes are read.
 pub(crate) fn scan_part(
     set: &mut Set<'_>,
     chosen: Option<&[usize]>,
@@ -78,7 +75,7 @@ pub(crate) fn scan_part(
     Ok((report(set, &damage, chosen), damage))
 }
 
-/// Reads the whole set, or the stripes of some entries, and returns what is wrong with it.
+/// Reads the whole set, or the stripes of some entries, and returns all damage.
 pub(crate) fn find_damage(
     set: &Set<'_>,
     chosen: Option<&[usize]>,
@@ -115,8 +112,8 @@ pub(crate) fn find_damage(
     Ok(damage)
 }
 
-/// The bytes that lie in some cells of some stripes: blocks of shards and of originals, without the
-/// zeros that no file has.
+/// The bytes in some cells of some stripes: blocks of shards and of originals, without the zeros of
+/// free blocks.
 fn bytes_to_read(set: &Set<'_>, cells: &[CellIndex], stripes: &Range<u64>) -> u64 {
     let blocks =
         |cell: &CellIndex| match (set.geometry.place[cell.usize()], set.geometry.lane_of[cell.usize()]) {
@@ -127,8 +124,7 @@ fn bytes_to_read(set: &Set<'_>, cells: &[CellIndex], stripes: &Range<u64>) -> u6
 }
 
 impl Damage {
-    /// Forgets what is lost of others than some entries. That it is lost still counts where these
-    /// are computed.
+    /// Forgets losses of other entries. They still count in the computation of these.
     fn keep(&mut self, set: &Set<'_>, entries: &[usize]) {
         self.files.retain(|entry, _| entries.binary_search(entry).is_ok());
         let own = |stripe: u64, cell: &CellIndex| {
@@ -150,7 +146,7 @@ impl Damage {
         }
     }
 
-    /// Without checksums: the first stripe of a file of which nobody can tell what is wrong in it.
+    /// Without checksums: the first stripe of a file with an error that cannot be located.
     pub(crate) fn doubt(&self, set: &Set<'_>, entry: usize) -> Option<u64> {
         let EntryKind::File { extents, .. } = &set.manifest.entries[entry].kind else { return None };
         let first = |extent: &Extent| {
@@ -161,7 +157,7 @@ impl Damage {
         extents.iter().filter_map(first).min()
     }
 
-    /// Counts as lost in a window what was found to be wrong there.
+    /// Counts the wrong cells of a window as lost.
     pub(crate) fn add_to(&self, window: &mut Window) {
         for (run, wrong) in self.cells.overlapping(&window.stripes.clone()) {
             let places = window.places(&within(run, &window.stripes));
@@ -171,31 +167,31 @@ impl Damage {
         }
     }
 
-    /// Those of some stripes in which something is wrong that cannot be told, by runs.
+    /// The stripes among these with an error that cannot be located, by runs.
     pub(crate) fn doubtful_in(&self, stripes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let overlapping = self.doubtful.overlapping(stripes.clone());
         overlapping.map(move |run| within(run, &stripes))
     }
 
-    /// In how many stripes what was guessed is all that is wrong.
+    /// The number of stripes whose only damage was guessed.
     pub(crate) fn stripes_guessed(&self) -> u64 {
         self.guessed.iter().flat_map(|run| self.doubtful.gaps(run)).map(|run| length(&run)).sum()
     }
 
-    /// How many blocks cannot be had, and stripes in which nobody knows.
+    /// The number of unrecoverable blocks, and of stripes with an unlocated error.
     pub(crate) fn blocks_left(&self) -> u64 {
         let gone = self.unrecoverable.iter().map(|(run, cells)| length(run) * cells.len() as u64);
         gone.sum::<u64>() + self.doubtful.iter().map(length).sum::<u64>()
     }
 
-    /// In how many stripes a wanted cell that is so cannot be had.
+    /// The number of stripes with an unrecoverable wanted cell of a kind.
     pub(crate) fn stripes_gone(&self, is_so: impl Fn(&CellIndex) -> bool) -> u64 {
         let gone = self.unrecoverable.iter().filter(|(_, cells)| cells.iter().any(&is_so));
         gone.map(|(run, _)| length(run)).sum()
     }
 
-    /// Without checksums: asks the equations, and counts as lost what they locate with certainty,
-    /// or with `set.guess` what they locate.
+    /// Without checksums: counts cells as lost that the equations locate with certainty, or with
+    /// `set.guess` at all.
     fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), Fault> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased = window.lost[group.start].clone();
@@ -238,7 +234,7 @@ impl Damage {
         Ok(())
     }
 
-    /// Notes a finding, which lies in one stripe.
+    /// Notes a finding in one stripe.
     fn note(&mut self, set: &Set<'_>, finding: &Finding, first_stripe: u64, block: usize) {
         let verdict = match &finding.verdict {
             Verdict::Located { columns, evidence_bits, certain } => StripeVerdict::Located {
@@ -264,7 +260,7 @@ impl Damage {
         }
     }
 
-    /// Notes the lost cells of a window, whose they are, and which of them can be had.
+    /// Notes the lost cells of a window, their owners, and which are unrecoverable.
     fn take(&mut self, set: &Set<'_>, window: &Window, lost_columns: &CellSet) {
         for group in window.groups(|i| window.lost[i].clone()) {
             let lost = &window.lost[group.start];
@@ -298,7 +294,7 @@ impl Damage {
                 matches!(&set.originals[entry], Some(Original { status: FileStatus::Changed, .. }))
             };
             let beside = set.manifest.mode == Mode::Beside;
-            // Nobody asks for the old content of a file that was changed.
+            // The old content of a changed file is not needed.
             let wanted = !(beside && owner.is_some_and(|(entry, _)| is_changed(entry)));
             let unrecoverable = wanted && known.binary_search(&cell).is_err();
             if let Some((entry, _)) = owner {
@@ -328,7 +324,7 @@ impl Damage {
         self.unrecoverable.insert(stripe..stripe + 1, gone);
     }
 
-    /// Notes blocks of a file that a restoration could not have, as [`Damage::take`] would have.
+    /// Notes blocks of a file that a restoration lacked, as [`Damage::take`] would have.
     pub(crate) fn take_gone(&mut self, set: &Set<'_>, entry: usize, gone: &[(Range<u64>, CellSet)]) {
         for (stripes, lost) in gone {
             if self.asked.as_ref().is_none_or(|(asked, _)| asked != lost) {
@@ -349,7 +345,7 @@ impl Damage {
         }
     }
 
-    /// What cannot be had, and what would help.
+    /// The unrecoverable blocks, and the remedies.
     pub(crate) fn losses(&self, set: &Set<'_>) -> Option<Losses> {
         let (lost, _) = self.worst.as_ref()?;
         let files: Vec<usize> = self.files.iter().filter(|(_, n)| n.1 > 0).map(|(&entry, _)| entry).collect();
@@ -386,23 +382,23 @@ impl Damage {
     }
 }
 
-/// How many stripes a run has.
+/// The number of stripes in a run.
 fn length(run: &Range<u64>) -> u64 {
     run.end - run.start
 }
 
-/// The part of a run that lies within some stripes, which it overlaps.
+/// The part of a run within some stripes, which it overlaps.
 pub(crate) fn within(run: &Range<u64>, stripes: &Range<u64>) -> Range<u64> {
     run.start.max(stripes.start)..run.end.min(stripes.end)
 }
 
-/// What must come back for its cells to be there: a shard, or in mode beside a file.
+/// A shard, or in mode beside a file, whose return brings its cells back.
 struct Holder {
     name: String,
     cells: Vec<CellIndex>,
 }
 
-/// Who holds the lost cells of a stripe.
+/// The holders of the lost cells of a stripe.
 fn holders(set: &Set<'_>, lost: &CellSet, stripe: u64) -> Vec<Holder> {
     let code = set.geometry.codec.code();
     let mut holders: Vec<(Option<usize>, Holder)> = Vec::new();
@@ -439,9 +435,8 @@ pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usi
     damage.losses(set).unwrap_or_else(|| unreachable!("a worst stripe was given"))
 }
 
-/// The smallest sets of holders of which each, brought back, would be enough; if some thousand
-/// tries find none, or fewer where so much is lost that each takes long, one set from which none
-/// can be left out.
+/// The smallest sufficient sets of holders. If the limited number of tries finds none, one set from
+/// which no holder can be left out.
 fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
     const TRIES_MOST: u64 = 4000;
     // A try solves as many equations as cells are lost: a second or so in all.
@@ -475,7 +470,7 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
     vec![all]
 }
 
-/// Whether the sets are all sets of their size.
+/// True if the sets are all sets of their size.
 fn is_any(enough: &[Vec<usize>], columns: usize) -> bool {
     let Some(size) = enough.first().map(Vec::len) else { return false };
     enough.len() as u64 == choose(columns as u64, size as u64)
@@ -485,13 +480,13 @@ fn wide(columns: &[usize]) -> Vec<u64> {
     columns.iter().map(|&column| column as u64).collect()
 }
 
-/// Whether a finding may be repaired, if nothing else in its stripe speaks against it.
+/// True if a finding may be repaired, unless another one in its stripe contradicts it.
 fn is_accepted(set: &Set<'_>, finding: &Finding) -> bool {
     finding.verdict.is_certain() || (set.guess && matches!(finding.verdict, Verdict::Located { .. }))
 }
 
-/// The blocks that findings may change. Their bytes, not checksums: who wrote them may have made
-/// those fit.
+/// The blocks that findings may change. Their bytes, not checksums: a forger may have adapted
+/// those.
 fn blocks_of(
     geometry: &Geometry,
     cells: &[&[u8]],
@@ -598,8 +593,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
         generation: set.manifest.generation.0,
         by_checksums: set.judge,
         by_pin: set.pin.is_some(),
-        // What the equations say of any place is never clean, whatever the other parts of the
-        // report say.
+        // A contradiction of the equations is never clean, whatever the rest of the report is.
         clean: shards_good
             && originals_good
             && (chosen.is_some() || damage.cells.is_empty())
@@ -619,13 +613,13 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
     }
 }
 
-/// The tree as it is now, if all of it can be listed, and may be.
+/// The present tree, if all of it may be listed and can be.
 pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
     if !set.places.are_known() {
         return None;
     }
     let own = |left_out| Own::new(set.shard_dirs(), set.names.name.clone(), left_out).ok();
-    // Patterns that cannot be read are no reason to find nothing.
+    // With unreadable patterns new files are still found.
     let own = own(set.manifest.left_out()).or_else(|| own(LeftOut::default()))?;
     let mut sources = set.manifest.sources.clone();
     for (source, path) in sources.iter_mut().zip(&set.sources) {
@@ -634,13 +628,13 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
     Tree::walk(set.world.disk, sources, &own).ok()
 }
 
-/// The sources of which no file that was sealed is at its place.
+/// The sources without any sealed file at its place.
 fn sources_emptied(set: &Set<'_>) -> Vec<String> {
     let emptied = set.sources.iter().zip(set.emptied()).filter(|(_, is_emptied)| *is_emptied);
     emptied.map(|(source, _)| crate::set::names::shown_path(source)).collect()
 }
 
-/// The originals that have another name now, and which.
+/// The renamed originals, with both names.
 fn renamed(set: &Set<'_>) -> Vec<Renamed> {
     let all = set.originals.iter().enumerate();
     all.filter_map(|(index, original)| match original {
@@ -652,7 +646,7 @@ fn renamed(set: &Set<'_>) -> Vec<Renamed> {
     .collect()
 }
 
-/// What lies in the sources now and was not sealed.
+/// Files in the sources that were not sealed.
 fn new_files(set: &Set<'_>) -> Vec<FileReport> {
     let Some(tree) = tree_now(set) else { return Vec::new() };
     let known: HashSet<(u32, &[u8])> =
@@ -680,9 +674,9 @@ mod tests {
     use crate::options::{SealOptions, SetPaths, Silent, System};
     use crate::set::{Opening, Pending};
 
-    /// A set of 64 stripes, of which three columns were cut off but for one block of the middle.
+    /// A set of 64 stripes with three truncated columns that keep one block of the middle.
     #[test]
-    fn what_is_lost_in_many_stripes_is_kept_as_few_runs() {
+    fn losses_in_many_stripes_are_kept_as_few_runs() {
         let dir = tempfile::tempdir().unwrap();
         let (file, out) = (dir.path().join("f"), dir.path().join("s"));
         std::fs::write(&file, vec![7; 4 * 64 * 4096]).unwrap();

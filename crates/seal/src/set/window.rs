@@ -1,9 +1,8 @@
-//! A window: the blocks of all cells of some consecutive stripes in memory, and what is known of
-//! each.
+//! A window: the blocks of all cells of some consecutive stripes in memory, and their states.
 //!
-//! `have` are blocks whose content is in the buffer and right; `lost` are blocks that cannot be
-//! read, or are not what was sealed. Reading is judged at once: by checksum, or without checksums
-//! by having been readable at all.
+//! `have` are right blocks in the buffer; `lost` are blocks that are unreadable or not as sealed.
+//! Blocks are judged when they are read: by checksum, or without checksums by the success of
+//! reading.
 
 use crate::attributes::{acl_in, acl_of};
 use crate::disk::Disk;
@@ -33,7 +32,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Room for so many stripes.
+    /// Allocates room for this many stripes.
     pub(crate) fn new(geometry: &crate::set::grid::Geometry, stripes_most: u64) -> Window {
         let block = geometry.block();
         Window {
@@ -46,7 +45,7 @@ impl Window {
         }
     }
 
-    /// Moves to other stripes, of which nothing is known but that `lost` cannot be read.
+    /// Moves to other stripes, in an unknown state except for the `lost` cells.
     pub(crate) fn move_to(&mut self, stripes: Range<u64>, lost: &CellSet) {
         let count = (stripes.end - stripes.start) as usize;
         assert!(count * self.block <= self.arena.len(), "the window is too small");
@@ -63,7 +62,6 @@ impl Window {
         part.start * self.block..part.end * self.block
     }
 
-    /// One block.
     pub(crate) fn block(&self, cell: CellIndex, index: usize) -> &[u8] {
         &self.arena.get(cell.usize())[self.bytes(index..index + 1)]
     }
@@ -92,7 +90,7 @@ impl Window {
     }
 }
 
-/// One cell to be read: where to, and the verdict.
+/// One cell to be read: its buffer, and the verdict.
 struct Reading<'b> {
     cell: CellIndex,
     buffer: &'b mut [u8],
@@ -100,7 +98,7 @@ struct Reading<'b> {
 }
 
 impl Set<'_> {
-    /// Returns the bytes that were read of shards and originals, whatever for.
+    /// Returns the bytes read of shards and originals, for any purpose.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.shard_bytes_read.load(Ordering::Relaxed) + self.source_bytes_read.load(Ordering::Relaxed)
     }
@@ -136,7 +134,7 @@ impl Set<'_> {
         }
     }
 
-    /// Reads one cell of consecutive stripes; for each block whether it is what was sealed.
+    /// Reads one cell of consecutive stripes; returns for each block whether it is as sealed.
     fn read_cell(&self, cell: CellIndex, stripes: Range<u64>, buffer: &mut [u8]) -> Vec<bool> {
         let mut good = match self.geometry.place[cell.usize()] {
             (column, Some(row)) => self.read_stored(column, row, stripes.clone(), buffer),
@@ -167,11 +165,11 @@ impl Set<'_> {
         if shard.header.stored_rows == 1 && read(buffer, stripes.start) {
             return vec![true; count];
         }
-        // Several rows, or a place that cannot be read: block by block.
+        // Several rows, or an unreadable place: block by block.
         buffer.chunks_exact_mut(block).zip(stripes).map(|(bytes, stripe)| read(bytes, stripe)).collect()
     }
 
-    /// Reads a data cell from the original files; what no file owns is zero.
+    /// Reads a data cell from the original files; free blocks are zero.
     fn read_originals(&self, cell: CellIndex, stripes: Range<u64>, buffer: &mut [u8]) -> Vec<bool> {
         let block = self.geometry.block();
         let mut good = vec![true; buffer.len() / block];
@@ -191,13 +189,12 @@ impl Set<'_> {
         good
     }
 
-    /// Reads blocks of an original in one piece, and one by one where something cannot be read: one
-    /// sector that is unreadable costs its block, not all that were asked for with it.
+    /// Reads blocks of an original in one piece, and one by one after an error: an unreadable
+    /// sector costs its block, not all of them.
     fn read_run(&self, path: &Path, run: Run, bytes: &mut [u8], good: &mut [bool]) {
         let entry = &self.manifest.entries[run.entry];
         match read_source(self, path, entry, run.block, bytes) {
-            // A part of the file may be there still: where there are checksums they judge its
-            // blocks.
+            // A part of the file may still be there: checksums, if any, judge its blocks.
             Ok(read) => good.fill(read.whole || self.knows_blocks()),
             // Then there is nothing to be read block by block.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
@@ -217,7 +214,7 @@ impl Set<'_> {
         }
     }
 
-    /// The checksum that a block was sealed with.
+    /// The sealed checksum of a block.
     pub(crate) fn expected(&self, cell: CellIndex, stripe: u64) -> Option<Crc64> {
         match self.geometry.lane_of[cell.usize()] {
             Some(lane) => match self.grid.owner(lane, stripe) {
@@ -232,8 +229,7 @@ impl Set<'_> {
         }
     }
 
-    /// Has `want` in the window wherever it is possible: reads it, and computes what is lost from
-    /// the cheapest others.
+    /// Gets `want` into the window: reads it, and computes lost blocks from the cheapest others.
     ///
     /// Afterwards a wanted block that is not in `have` does not follow from what is left.
     pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), Fault> {
@@ -255,8 +251,7 @@ impl Set<'_> {
             self.read(window, &reads, group.clone());
             let as_before = |i: &usize| window.lost[*i] == lost;
             if !group.clone().all(|i| as_before(&i)) {
-                // Something that the plan reads turned out to be lost too: plan again, part by
-                // part.
+                // A block of the plan turned out to be lost too: plan again, part by part.
                 let parts = window.groups(|i| window.lost[i].clone());
                 let parts = parts.into_iter().map(|p| p.start.max(group.start)..p.end.min(group.end));
                 todo.extend(parts.filter(|p| p.start < p.end));
@@ -275,7 +270,7 @@ impl Set<'_> {
         Ok(())
     }
 
-    /// The wanted cells that follow from those not lost.
+    /// The wanted cells that can be computed from those not lost.
     pub(crate) fn recoverable(&self, lost: &CellSet, mut wanted: Vec<CellIndex>) -> Vec<CellIndex> {
         while !wanted.is_empty() {
             match self.geometry.codec.recovery(lost, &wanted, &Costs::uniform()) {
@@ -293,7 +288,7 @@ impl Set<'_> {
         wanted
     }
 
-    /// Whether a computed block is what was sealed, as far as that is known.
+    /// True if a computed block is as sealed, as far as that is known.
     fn is_right(&self, window: &Window, cell: CellIndex, i: usize) -> bool {
         let stripe = window.stripes.start + i as u64;
         if let Some(pin) = &self.pin
@@ -306,11 +301,11 @@ impl Set<'_> {
     }
 }
 
-/// What reading some blocks of a file came to.
+/// Result of reading some blocks of a file.
 pub(crate) struct FileRead {
-    /// Bytes that were there; zeros stand for the others.
+    /// Bytes read; zeros stand for the others.
     pub(crate) bytes: u64,
-    /// Whether all of them were there.
+    /// True if all of them were read.
     pub(crate) whole: bool,
 }
 
@@ -328,17 +323,17 @@ pub(crate) fn read_source(
     Ok(read)
 }
 
-/// How originals are read, and of which state.
+/// The way of reading originals, and their expected state.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'d> {
     pub(crate) disk: &'d dyn Disk,
-    /// True if the entry was listed by this command: the file must have the rights still that were
-    /// listed. What is sealed for others to read must not be another file, which is not for them.
+    /// True if the entry was listed by this command: the file must still have the listed rights. A
+    /// file that others may read must not be replaced by a private one.
     pub(crate) is_listed: bool,
 }
 
 impl<'d> Reader<'d> {
-    /// Of entries that this command has listed.
+    /// For entries that this command has listed.
     pub(crate) fn of_listed(disk: &'d dyn Disk) -> Reader<'d> {
         Reader { disk, is_listed: true }
     }
@@ -346,7 +341,7 @@ impl<'d> Reader<'d> {
 
 /// As [`read_source`], without a set.
 ///
-/// Errors: it has other rights than were listed.
+/// Errors: its rights are no longer the listed ones.
 pub(crate) fn read_file_blocks(
     reader: Reader<'_>,
     path: &Path,
@@ -380,7 +375,7 @@ pub(crate) fn crc_of(entry: &Entry, block: u64) -> Option<Crc64> {
     }
 }
 
-/// The path below its source that an entry has.
+/// The path of an entry below its source.
 pub(crate) fn join(root: &Path, relative: &[u8]) -> std::path::PathBuf {
     if relative.is_empty() { root.to_path_buf() } else { root.join(path_of(relative)) }
 }

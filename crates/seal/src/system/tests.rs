@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 #[test]
-fn what_lies_below_no_root_is_not_there() {
+fn paths_below_no_root_do_not_exist() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("x"), "x").unwrap();
     let disk = SystemDisk::new();
@@ -74,7 +74,7 @@ fn no_link_below_a_root_is_followed() {
 }
 
 #[test]
-fn what_was_seen_is_told_of_whatever_has_its_name_by_then() {
+fn an_opened_file_is_described_after_its_name_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("d")).unwrap();
@@ -142,7 +142,7 @@ fn a_free_name_is_given_to_what_replaces_nothing() {
 }
 
 #[test]
-fn what_was_created_is_named_where_it_was_created_or_not_at_all() {
+fn new_files_are_named_in_the_directory_of_their_creation() {
     let dir = tempfile::tempdir().unwrap();
     let disk = SystemDisk::new();
     let at = |path: &str| dir.path().join(path);
@@ -153,7 +153,7 @@ fn what_was_created_is_named_where_it_was_created_or_not_at_all() {
     fs::create_dir(at("d")).unwrap();
     file.give_name(&at("d/name")).unwrap();
     assert!(at("moved/name").exists() && !at("d/name").exists());
-    // Nothing more is done in what has the path now.
+    // Whatever has the path now is left alone.
     fs::write(at("d/there"), "").unwrap();
     for refused in [
         disk.create(&at("d/temp")).map(drop),
@@ -195,7 +195,7 @@ fn directories_that_were_made_for_a_root_go_again_as_far_as_they_are_empty() {
 }
 
 #[test]
-fn what_is_changed_after_the_clock_was_asked_does_not_look_older() {
+fn later_changes_do_not_look_older_than_the_clock() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x");
     let disk = SystemDisk::new();
@@ -215,7 +215,7 @@ fn what_is_changed_after_the_clock_was_asked_does_not_look_older() {
     }
 }
 
-/// Whoever may rename things beside a link exchanges it, as soon as it is there, for a directory.
+/// A user with the right to rename a new link exchanges it for a directory at once.
 #[test]
 fn a_link_that_is_made_gives_its_time_to_nothing_else() {
     use std::sync::atomic::{AtomicBool, Ordering};

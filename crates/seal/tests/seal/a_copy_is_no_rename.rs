@@ -59,7 +59,7 @@ fn a_lost_disk_comes_back_although_copies_of_its_files_lie_elsewhere() {
     }
 }
 
-/// What is on no disk any more but in copies comes back beyond what the code tolerates.
+/// Files that are only left as copies come back beyond the tolerance of the code.
 #[test]
 fn copies_are_read_in_place_of_what_is_lost() {
     let place = Place::new();

@@ -52,15 +52,14 @@ fn choices(n: usize, size: usize) -> impl Iterator<Item = Vec<usize>> {
 fn lose_and_heal(place: &Place, disks: &[PathBuf], tolerance: usize, what: &str) {
     let before: Vec<_> = disks.iter().map(|disk| content(disk)).collect();
     for lost in choices(disks.len(), tolerance) {
-        // What was healed before counts as touched, which without checksums is doubtful.
+        // Healed files count as touched, which is doubtful without checksums.
         make_shards_younger(place);
         for &i in &lost {
             fs::remove_dir_all(&disks[i]).unwrap();
-            // What is mounted in its place is empty.
+            // The new disk in its place is empty.
             fs::create_dir(&disks[i]).unwrap();
         }
-        // Another directory is in the place of what was sealed: who heals says that it is the right
-        // one.
+        // Another directory is in the place of the sealed one: the healing user confirms it.
         let set = SetPaths { disks: at(disks), ..place.set() };
         heal(&HealOptions { set, ..Default::default() }, &mut Silent)
             .unwrap_or_else(|error| panic!("{what}, {lost:?} lost: {error}"));
@@ -150,10 +149,10 @@ fn sources_are_added_and_forgotten_at_their_own_cost() {
             let files = picture(disk).into_keys().map(|path| fs::symlink_metadata(disk.join(path)).unwrap());
             files.filter(|meta| meta.is_file()).map(|meta| meta.len()).sum()
         };
-        // Nothing of the other sources was read: the new one, and parity as long as it.
+        // Only the new source was read, and parity of its length.
         assert!(report.source_bytes_read <= 2 * bytes(&disks[3]), "{report:?}");
         assert!(report.shard_bytes_read <= first.shard_bytes, "{report:?}");
-        // What was healed was touched, and is read once.
+        // Healed files were touched, and are read once.
         seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
         // One that is not named is not forgotten by accident.
         let gone = disks.remove(1);
@@ -196,10 +195,10 @@ fn one_source_alone_and_shared_columns_are_as_before() {
     assert!(error.what.contains("was sealed from"), "{error}");
 }
 
-/// As sets were sealed before each source had a column of its own: what a lost disk would cost is
-/// said, and is more than the code suggests.
+/// As sets were sealed before each source had a column of its own: the reported cost of a lost disk
+/// is higher than the code suggests.
 #[test]
-fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
+fn the_cost_of_a_lost_disk_is_reported_for_shared_columns() {
     {
         let place = Place::new();
         let disks = disks(&place, 3, 90);
@@ -226,7 +225,7 @@ fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
     let disks = disks(&place, 3, 90);
     let report = seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
     assert!(!report.survival.is_unborne, "{report:?}");
-    // One source alone is lost with its disk: that is said, and is no surprise.
+    // The loss of one source with its disk is reported, and expected.
     let place = Place::new();
     let disks = self::disks(&place, 1, 91);
     let report = seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();

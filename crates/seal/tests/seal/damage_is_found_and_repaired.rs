@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 
 const BODY: u64 = pantile_format::BODY_OFFSET;
 
-/// So many wrong bytes in a row prove enough to be repaired without checksums.
+/// The wrong bytes in a row that suffice for a repair without checksums.
 const FLIPPED: u64 = 8;
 
 fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
@@ -53,7 +53,7 @@ fn a_flipped_byte_anywhere_in_a_shard_is_found_and_healed() {
             let header =
                 pantile_format::ShardHeader::decode(&fs::read(place.shard(column)).unwrap()).unwrap();
             let one = header.manifest_len + header.checks_len + header.pieces_len;
-            // The gap between the copies of the metadata means nothing.
+            // The gap between the copies of the metadata has no content.
             let is_gap = |at: &u64| (header.meta_offset + one..header.meta_copies()[1]).contains(at);
             let random: Vec<u64> = (0..12).map(|_| seed.below(len)).filter(|at| !is_gap(at)).collect();
             for at in places.into_iter().chain(random) {
@@ -134,8 +134,8 @@ fn without_checksums_a_block_that_rotted_is_not_added_to_parity_when_its_file_ch
 }
 
 #[test]
-fn what_the_equations_cannot_tell_is_reported_and_left_alone() {
-    // One parity: something is wrong, nobody knows where.
+fn unlocated_errors_are_reported_and_left_alone() {
+    // One parity: an error shows, but not its place.
     let place = sealed("raid5:4", Mode::Full, false);
     flip(&place.shard(2), BODY + 100);
     let before = shards(&place.out());
@@ -146,7 +146,7 @@ fn what_the_equations_cannot_tell_is_reported_and_left_alone() {
     let healed = place.heal().unwrap();
     assert_eq!((healed.blocks_repaired, healed.blocks_left), (0, 1));
     assert!(shards(&place.out()) == before);
-    // A lost shard is not made anew from stripes that may be wrong.
+    // A lost shard is not rebuilt from stripes that may be wrong.
     fs::remove_file(place.shard(0)).unwrap();
     flip(&place.shard(2), BODY + 100);
     place.heal().unwrap();
@@ -171,7 +171,7 @@ fn missing_truncated_foreign_and_stale_shards_are_named_and_made_anew() {
     assert!(place.verify().clean);
     place.assert_restores();
 
-    // A shard that is made anew has its manifest right behind its blocks.
+    // A rebuilt shard has its manifest right behind its blocks.
     fs::remove_file(place.shard(2)).unwrap();
     fs::remove_file(place.shard(3)).unwrap();
     place.heal().unwrap();
@@ -192,7 +192,7 @@ fn missing_truncated_foreign_and_stale_shards_are_named_and_made_anew() {
     fs::write(place.shard(3), &foreign).unwrap();
     assert!(matches!(status(&place, 3), ShardStatus::OtherSet { .. }));
     let moved = place.heal().unwrap().moved_aside;
-    // The other set's shard is somebody's: it was moved aside, and the report says so.
+    // The other set's shard was moved aside, and the report names it.
     assert_eq!((moved.len(), &moved[0].from), (1, &place.shard(3).display().to_string()));
     assert!(fs::read(&moved[0].to).unwrap() == foreign);
     let mut after = shards(&place.out());
@@ -269,7 +269,7 @@ fn more_losses_than_the_code_bears_are_an_error_that_says_what_would_help() {
 }
 
 #[test]
-fn what_can_be_repaired_is_even_if_something_cannot() {
+fn repairable_stripes_are_repaired_beside_lost_ones() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let whole = shards(&place.out());
     // Stripe 0 loses three blocks, stripe 3 one.
@@ -288,7 +288,7 @@ fn what_can_be_repaired_is_even_if_something_cannot() {
     assert!(
         fs::read(place.target().join("two blocks")).is_ok() || fs::read(place.target().join("large")).is_ok()
     );
-    // What was not to be had stays known as lost, even when a shard is made anew.
+    // Lost blocks stay known as lost, even when a shard is rebuilt.
     fs::remove_file(place.shard(3)).unwrap();
     let Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. }) = place.heal() else { panic!("blessed") };
     assert!(!place.verify().clean);
@@ -366,7 +366,7 @@ fn a_file_changed_since_is_reported_and_never_repaired_back() {
         assert_eq!(healed.left_changed, ["two blocks"]);
         assert_eq!(fs::read(&path).unwrap(), bytes);
         assert_eq!(fs::read(place.tree().join("one")).unwrap(), [7]);
-        // Sealed again it is as it is now.
+        // Sealed again in its present state.
         let report = place.reseal();
         assert_eq!((report.changed, report.unchanged), (1, 9));
         assert!(place.verify().clean);
@@ -389,7 +389,7 @@ fn a_file_changed_since_is_reported_and_never_repaired_back() {
     assert_eq!(fs::read(place.tree().join("block")).unwrap(), b"changed");
 }
 
-/// Two files of so many blocks on two lanes, beside parity.
+/// Two files of this many blocks on two lanes, beside parity.
 fn two_files(code: &str, blocks: usize) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -453,7 +453,7 @@ fn a_delta_is_never_taken_from_a_damaged_block() {
     age(&place.tree().join("a"), 1_700_000_000);
     let report = place.reseal();
     assert_eq!(report.stripes_touched, 3);
-    // What stood in the way was written anew; what was not read is still to be healed.
+    // Blocks in the way were written again; unread ones are still to be healed.
     let wrong: Vec<u64> = place.verify().shards.iter().map(|shard| shard.wrong_blocks).collect();
     assert_eq!(wrong, [0, 0, 0, 1, 0, 0, 0, 0]);
     place.heal().unwrap();
@@ -499,7 +499,7 @@ fn sealing_again_reads_and_writes_only_what_changed() {
         let (report, disk) = run(&place);
         assert_eq!((report.changed, report.stripes_touched, report.generation), (1, 1, 2), "{code}");
         assert!((0..40).filter(|i| *i != 7).all(|i| disk.bytes_read(&format!("/f{i}")) == 0));
-        // The file twice over, once to see what changed; a few blocks; the manifests.
+        // The file twice, once to find its changes; a few blocks; the manifests.
         let manifests = 8 * 20_000;
         assert!(report.source_bytes_read <= 100_000 + 2 * 4096 + 4096);
         assert!(disk.bytes_written() < 16 * 4096 + 4 * manifests, "{code}: {}", disk.bytes_written());
@@ -605,7 +605,7 @@ fn unsealing_overwrites_nothing_unless_told() {
         "what is right is not rewritten"
     );
     assert_eq!(fs::read(place.target().join("one")).unwrap(), [7]);
-    // What is there already and the same is left alone.
+    // Existing files of the same content are left alone.
     let report = unseal(&options(false), &mut Silent).unwrap();
     assert_eq!((report.files, report.dirs, report.links, report.already_there), (0, 0, 0, 13));
     // A link in place of a directory leads elsewhere.
@@ -679,8 +679,7 @@ fn other_paths_than_those_sealed_are_told_from_a_set_that_is_not_there() {
         assert!(text.contains(&sealed) && text.contains("exactly these paths"), "{text}");
         assert!(!text.contains("leave"), "{text}");
     }
-    // The first path names the set: by another one it is not found, but it is said that it is
-    // there.
+    // The first path names the set: another order does not find it, but the error names it.
     for names in [&["two", "one"][..], &["three", "one", "two"]] {
         let text = seal(&options(names), &mut Silent).unwrap_err().to_string();
         assert!(text.contains(&format!("but 'one', sealed from {sealed}")), "{text}");
@@ -798,8 +797,7 @@ fn reports_are_json_and_back() {
     assert_eq!(serde_json::from_str::<VerifyReport>(&text).unwrap(), report);
 }
 
-/// The limit that the pages tell: beside the files, what a changed file held is not there to be
-/// asked.
+/// A documented limit: in mode beside the old content of a changed file is not there to be checked.
 #[test]
 fn without_checksums_beside_the_files_rot_shows_as_long_as_an_equation_is_left() {
     for (changed, shows) in [(&["a"][..], true), (&["a", "b"], false)] {
@@ -852,7 +850,7 @@ fn a_shard_without_a_header_is_not_replaced_where_names_were_exchanged() {
     assert!(fs::read(&report.moved_aside[0].to).unwrap() == file);
     place.heal().unwrap();
     assert!(place.verify().clean);
-    // More is lost than the code bears: whoever can mend a header still can.
+    // More is lost than the code tolerates: repaired headers would still help.
     let place = exchange_names_and_lose_headers(5, &[0, 1, 2]);
     let before = shards(&place.out());
     assert!(matches!(place.heal(), Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. })));

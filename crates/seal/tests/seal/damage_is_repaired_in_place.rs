@@ -47,7 +47,7 @@ fn modified(path: &Path) -> SystemTime {
     fs::metadata(path).unwrap().modified().unwrap()
 }
 
-/// Three bad blocks, of which nothing tells in the times of the file.
+/// Three bad blocks that do not show in the times of the file.
 fn spoil_film(place: &Place) {
     for at in [9 * BLOCK + 17, 20 * BLOCK, 47 * BLOCK + 5] {
         // In two sectors, so that a torn write leaves neither.
@@ -168,7 +168,7 @@ fn a_repair_that_is_killed_leaves_the_old_or_the_new_blocks_and_is_finished() {
                 matches!(verified, Err(Fault { kind: FaultKind::Pending, .. })),
                 "after {after}: {verified:?}"
             );
-            // What comes is in the journal: no parity is needed for it.
+            // The new content is in the journal: it needs no parity.
             (0..2).for_each(|column| fs::remove_file(place.shard(4 + column)).unwrap());
             fs::copy(start.shard(4), place.shard(4)).unwrap();
             spoil(&place.shard(4), pantile_format::BODY_OFFSET, 27 * BLOCK as u64);

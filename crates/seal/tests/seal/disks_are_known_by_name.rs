@@ -48,7 +48,7 @@ impl Shelf {
         self.path(to)
     }
 
-    /// Holds that nothing but the list of disks was written.
+    /// Asserts that only the list of disks was written.
     fn assert_cheap(&self, report: &SealReport) {
         assert_eq!((report.added, report.changed, report.removed), (0, 0, 0), "{report:?}");
         assert_eq!((report.stripes_touched, report.shard_bytes_read), (0, 0), "{report:?}");
@@ -65,7 +65,7 @@ fn a_renamed_mount_point_costs_the_list_of_disks() {
     let shelf = Shelf::new(["d1", "d2", "d3"], "raid5:3");
     let films = shelf.move_disk("d1", "films");
     let now = [films.clone(), shelf.disks[1].clone(), shelf.disks[2].clone()];
-    // Nothing says that they are the same: the fault has the words for it.
+    // No name shows that they are the same: the error gives the arguments for it.
     let refused = shelf.seal(&now, |_| ()).unwrap_err();
     assert!(
         refused.what.starts_with("disk d1 of the set") && refused.what.contains("is not known"),
@@ -131,7 +131,7 @@ fn a_disk_is_healed_by_its_name_where_it_is_now() {
     let want = picture(&shelf.path("d2/sub"));
     fs::remove_dir_all(shelf.path("d2")).unwrap();
     fs::remove_file(shelf.path("d3/sub/f1")).unwrap();
-    // Not mounted: there is nothing to write to.
+    // Not mounted: there is no place to write to.
     let set = SetPaths { disks: vec![named("d2", &shelf.path("mnt"))], ..shelf.place.set() };
     let options =
         |set: &SetPaths, select: Select| HealOptions { set: set.clone(), select, ..Default::default() };
@@ -156,7 +156,7 @@ fn a_disk_is_healed_by_its_name_where_it_is_now() {
     assert_eq!(report.sources[1], shelf.path("mnt").display().to_string());
 }
 
-/// Where there is no record only what is named is known.
+/// Without a record only named disks are known.
 #[test]
 fn without_a_record_every_disk_is_asked_for() {
     let shelf = Shelf::new(["d1", "d2", "d3"], "raid5:3");

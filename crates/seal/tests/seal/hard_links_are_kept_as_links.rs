@@ -146,7 +146,7 @@ fn rot_is_repaired_under_all_names() {
     };
     aside(&place.tree());
     assert_eq!(look(&place), want);
-    // The name that has the content is lost, and what the others lead to is rotten.
+    // The name with the content is lost, and the file behind the others is rotten.
     rot("many03");
     fs::remove_file(place.tree().join("many00")).unwrap();
     place.heal().unwrap();
@@ -191,7 +191,7 @@ fn names_that_come_and_go_cost_no_content() {
     assert_eq!(names(&place.target()), names(&place.tree()));
 }
 
-/// Names drawn by a seed come, go and are replaced; what is sealed again is what is restored.
+/// Names drawn by a seed come, go and are replaced; the restored tree is the one sealed last.
 #[test]
 fn any_change_of_names_is_sealed_and_restored() {
     for (number, mode) in [(1, Mode::Full), (2, Mode::Beside), (3, Mode::Full)] {

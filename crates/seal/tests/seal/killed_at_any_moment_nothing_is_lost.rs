@@ -20,7 +20,7 @@ fn small_tree(place: &Place) {
     write(&place.tree().join("d/gone"), &seed.bytes(8000));
 }
 
-/// What `small_tree` writes to `d/c`.
+/// Content of `d/c` in `small_tree`.
 fn small_tree_c() -> Vec<u8> {
     let mut seed = Seed(5);
     seed.bytes(9000);
@@ -47,7 +47,7 @@ fn world(disk: &FaultDisk) -> World<'_> {
     World { disk, threads: 1 }
 }
 
-/// What the shards alone restore, if they do.
+/// Files restored from the shards alone, if possible.
 fn restored(place: &Place) -> Option<Picture> {
     place.unseal().ok().map(|_| contents(picture(&place.target())))
 }
@@ -57,8 +57,8 @@ fn contents(picture: Picture) -> Picture {
     picture.into_iter().filter(|(_, text)| text.starts_with("file")).collect()
 }
 
-/// Runs `act` from one start with a crash after every number of operations; `judge` looks at what
-/// is left.
+/// Runs `act` from one start with a crash after every number of operations; `judge` examines the
+/// rest.
 fn crash_everywhere(
     start: &Place,
     faults: Faults,
@@ -92,7 +92,7 @@ fn strays(place: &Place) -> usize {
     picture(&place.tree()).into_keys().filter(is_stray).count()
 }
 
-/// Finishes what was decided, as any command does that writes something.
+/// Finishes a decided change, as any writing command does.
 fn finish(set: SetPaths, place: &Place) {
     let target = place.dir.path().join("finished");
     let _ = fs::remove_dir_all(&target);
@@ -152,7 +152,7 @@ fn seals_to_several_directories_that_are_killed_leave_all_or_nothing() {
         if !is_first {
             seal(&more(&start, start.options("rs:3+2")), &mut Silent).unwrap();
             change_tree(&start);
-            // What is copied has no links, and is not to have copies.
+            // Copied files have no links, and need no copies.
             for dir in all(&start).paths {
                 let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
                 names.filter(|path| path.is_symlink()).for_each(|link| fs::remove_file(link).unwrap());
@@ -215,7 +215,7 @@ fn a_seal_again_that_is_killed_leaves_the_whole_old_tree_or_the_whole_new_one() 
                     "{after}"
                 );
                 place.reseal();
-                // What is restored bears the loss of shards too: parity is that of the data.
+                // The restored set tolerates the loss of shards too: its parity fits the data.
                 fs::remove_file(place.shard(0)).unwrap();
                 fs::remove_file(place.shard(1)).unwrap();
                 restored(place) == Some(new.clone())
@@ -264,8 +264,7 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
     assert!(seen.iter().all(|&n| n > 3), "{seen:?}");
 }
 
-/// Whoever looks at the set while more shards than may be lost are not there yet, must not lose
-/// them for good.
+/// Opening the set while more shards than tolerable are missing must not lose them for good.
 #[test]
 fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {
     let (start, old, new) = changed_set("rs:3+2", Mode::Full);
@@ -376,7 +375,7 @@ fn a_journal_of_shards_that_never_come_back_is_in_nobodys_way() {
 }
 
 #[test]
-fn what_is_called_a_journal_and_is_none_of_the_sets_is_let_be() {
+fn foreign_files_with_a_journals_name_are_left_alone() {
     let place = Place::new();
     small_tree(&place);
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
@@ -393,7 +392,7 @@ fn what_is_called_a_journal_and_is_none_of_the_sets_is_let_be() {
 }
 
 #[test]
-fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() {
+fn a_file_in_the_journals_place_refuses_a_first_seal() {
     let place = Place::new();
     small_tree(&place);
     fs::create_dir(place.out()).unwrap();
@@ -407,7 +406,7 @@ fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() 
     for text in ["", "dear diary, this is longer than the header of any journal"] {
         fs::write(&taken, text).unwrap();
         assert!(refused().contains("is no journal"));
-        // It has nothing to say of a set that is updated or healed under another name.
+        // It does not affect a set that is updated or healed under another name.
         let named = SealOptions { name: Some("other".into()), ..place.options("rs:3+2") };
         seal(&named, &mut Silent).unwrap();
         seal(&named, &mut Silent).unwrap();
@@ -434,7 +433,7 @@ fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() 
             fs::remove_file(file).unwrap();
         }
     }
-    assert!(refused().contains("tells of a change of the set"));
+    assert!(refused().contains("records a change of the set"));
     fs::remove_file(&taken).unwrap();
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
     place.assert_restores();
@@ -451,7 +450,7 @@ fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
     let old = contents(picture(&place.tree()));
     if others {
         change_tree(&place);
-        // As it was sealed: it is renamed, and nothing else.
+        // As it was sealed: it is renamed, without other changes.
         write(&place.tree().join("d/c"), &small_tree_c());
         write(&place.tree().join("d/c2"), &Seed(7).bytes(90_000));
     }
@@ -550,8 +549,7 @@ fn a_heal_that_is_killed_loses_nothing() {
     seal(&start.options("rs:3+2"), &mut Silent).unwrap();
     let tree = contents(picture(&start.tree()));
     fs::remove_file(start.shard(1)).unwrap();
-    // One block each of three more, in different stripes: what replaces them must be durable before
-    // it does.
+    // One block each of three more, in different stripes: the replacements must be durable first.
     for (column, stripe) in [(0, 0), (3, 1), (4, 2)] {
         flip(&start.shard(column), pantile_format::BODY_OFFSET + stripe * 4096 + 7);
     }
@@ -614,12 +612,12 @@ fn replacing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
         let now = fs::read(place.tree().join("d/c")).unwrap();
         assert!(now == rotten || now == whole);
-        // What it left beside the files is never sealed, and the next one removes it.
+        // Its leftovers beside the files are never sealed, and the next run removes them.
         let left = strays(place);
         seen += left;
         // It wrote to the directory, whose files would be read, and the rotten one refused.
         make_shards_younger(place);
-        // Whoever names the sources herself has what was there kept beside what was healed.
+        // Healing with named sources keeps the replaced content beside the healed file.
         assert!((4..=5).contains(&place.reseal().files));
         heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent).unwrap();
         assert_eq!(strays(place), 0);
@@ -653,7 +651,7 @@ fn many_broken_originals(count: u64) -> (Place, Picture) {
 }
 
 fn heal_the_copy(world: &World<'_>, place: &Place) -> Result<HealReport, Fault> {
-    // In a copy everything looks touched, and what is healed would be kept aside.
+    // In a copy everything looks touched, and healed files would be kept aside.
     make_shards_younger(place);
     let set = SetPaths { disks: at(&[place.tree()]), ..place.set() };
     world.heal(&HealOptions { set, ..Default::default() }, &mut Silent)
@@ -664,19 +662,19 @@ fn healing_many_originals_that_is_killed_leaves_each_as_it_was_or_whole() {
     let (start, whole) = many_broken_originals(12);
     let broken = contents(picture(&start.tree()));
     let act = |world: &World<'_>, place: &Place| drop(heal_the_copy(world, place));
-    // In the copy nothing says who sealed it: what is replaced is kept beside.
+    // In the copy no record says who sealed it: replaced files are kept beside.
     let contents = |picture: Picture| -> Picture {
         let is_kept = |path: &Path| path.to_string_lossy().contains(".before-heal");
         contents(picture).into_iter().filter(|(path, _)| !is_kept(path)).collect()
     };
-    // What each file is after the power was lost: as before, or whole.
+    // Each file after the loss of power: as before, or whole.
     let is_sound = |place: &Place| {
-        // A repair in place that was cut off: blocks and times are not what they were.
+        // A repair in place that was cut off: blocks and times are mixed.
         if place.out().join("tree.repair").exists() {
             return true;
         }
         let now = contents(picture(&place.tree()));
-        // What is replaced is kept beside: nobody knows whether it was rot.
+        // Replaced files are kept beside: the change may not have been rot.
         let others = [".pantile-", ".before-heal"];
         let own = |path: &&PathBuf| !others.iter().any(|other| path.to_string_lossy().contains(other));
         let is_either =
@@ -718,7 +716,7 @@ fn many_originals_are_healed_with_few_syncs() {
     assert!(disk.syncs() <= 7, "{} syncs for 24 files", disk.syncs());
 }
 
-/// Whether a set that was being changed is old or new, and sound.
+/// True if a set during a change is old or new, and sound.
 fn is_sound(place: &Place, old: &Picture, new: &Picture) -> bool {
     let Some(found) = restored(place) else { return false };
     let Ok(verified) = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent) else {
@@ -766,7 +764,7 @@ fn a_full_disk_at_any_moment_is_one_clear_error_and_loses_nothing() {
                     .filter(|name| name.to_string_lossy().ends_with(".tmp"))
                     .count()
             };
-            // What the sentence says is what is there.
+            // The error names the present files.
             match done {
                 Ok(_) => {
                     assert!(after > 20);
@@ -878,10 +876,9 @@ fn a_journal_does_not_undo_what_was_healed_without_it() {
     assert!(tried > 3 && left > 0, "{tried} tried, {left} left alone");
 }
 
-/// Whoever does not know where the journal lies must not make it useless, and hears of it if it is
-/// needed.
+/// A heal without the journal must not make it useless, and reports it if it is needed.
 #[test]
-fn what_heals_without_the_journal_does_not_undo_it() {
+fn a_heal_without_the_journal_does_not_undo_it() {
     for (mode, lost) in [
         (Mode::Full, None),
         (Mode::Full, Some("out/tree.01.shard")),

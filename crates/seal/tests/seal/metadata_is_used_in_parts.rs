@@ -1,6 +1,6 @@
-//! Claim: what every shard has a copy of is read from the good parts of all copies: headers,
-//! manifests and check tables of which no copy is whole are as good as whole ones as long as each
-//! part is good somewhere.
+//! Claim: metadata with several copies is read from the good parts of all copies. Headers,
+//! manifests and check tables without a whole copy are as good as whole ones as long as each part
+//! is good somewhere.
 
 use crate::common::*;
 use pantile_format::ShardHeader;
@@ -107,7 +107,7 @@ fn a_manifest_that_is_bad_in_one_place_everywhere_is_refused() {
 fn a_shard_whose_start_is_gone_is_known_by_its_end() {
     let place = sealed("rs:4+2", 20);
     let whole: Vec<Vec<u8>> = (0..6).map(|column| fs::read(place.shard(column)).unwrap()).collect();
-    // More shards than the code bears to lose have neither copy at their start.
+    // More shards than tolerable have neither copy at their start.
     (0..4).for_each(|column| spoil(&place, column, 0, 8192));
     let found = place.verify();
     assert!(
@@ -143,7 +143,7 @@ fn a_damaged_last_copy_is_found_and_mended() {
     let whole = fs::read(place.shard(1)).unwrap();
     spoil(&place, 1, whole.len() as u64 - 100, 50);
     assert_eq!(place.verify().shards[1].status, ShardStatus::HeaderCopyDamaged);
-    // It is in nobody's way: sealing again writes a new one.
+    // It is harmless: sealing again writes a new one.
     write(&place.tree().join("new"), &[1; 5000]);
     place.reseal();
     assert!(place.verify().clean);

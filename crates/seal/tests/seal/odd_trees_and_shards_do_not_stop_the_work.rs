@@ -1,5 +1,4 @@
-//! Claims: what is odd about one file, one shard or one name does not stop the work on the others,
-//! and is named.
+//! Claims: an odd file, shard or name is named, and does not stop the work on the others.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -42,7 +41,7 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert!(report.blocks_reconstructed > 0 && report.unchecked, "{code}");
         assert_same_trees(&place.tree(), &place.target());
     }
-    // One parity: something is wrong, nobody can tell where. Only the files of that stripe are not
+    // One parity: an error shows, but not its place. Only the files of that stripe are not
     // restored.
     let place = sealed("raid5:4", Mode::Full, false);
     flip(&place.shard(2), BODY + 100);
@@ -59,7 +58,7 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert!(report.not_restored.iter().all(|lost| *path != *lost.path), "{path:?}");
     }
     assert!(!report.blind);
-    // Whoever knows which shard is wrong leaves it out.
+    // A user who knows the wrong shard leaves it out.
     let paths = (0..5).filter(|&column| column != 2).map(|column| place.shard(column)).collect();
     let set = SetPaths { paths, ..SetPaths::default() };
     let _ = fs::remove_dir_all(place.target());
@@ -116,7 +115,7 @@ fn one_file_that_cannot_be_restored_does_not_stop_the_others() {
 }
 
 #[test]
-fn what_a_killed_command_left_is_passed_over_by_seal_and_removed_by_heal() {
+fn leftovers_of_killed_commands_are_not_sealed_and_removed_by_heal() {
     for mode in [Mode::Full, Mode::Beside] {
         let place = sealed("rs:3+2", mode, true);
         let set = open_set(&place.set()).unwrap().set;
@@ -128,7 +127,8 @@ fn what_a_killed_command_left_is_passed_over_by_seal_and_removed_by_heal() {
         ] {
             fs::write(left, b"half of a file").unwrap();
         }
-        // One that looks alike is somebody's file, and one of another set is not ours to remove.
+        // One with a similar name is a file of the user, and one of another set is not ours to
+        // remove.
         let other = place.tree().join(".pantile-00000000-0000-4000-8000-000000000000.tmp");
         write(&other, b"of another set");
         write(&place.tree().join(".pantile-notes.tmp"), b"mine");
@@ -186,7 +186,7 @@ fn a_shard_that_cannot_be_opened_is_missing_with_its_reason_and_the_work_goes_on
         assert_same_trees(&place.tree(), &place.target());
         let again = world.seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
         assert!(again.to_string().contains("columns 1 cannot be used"), "{again}");
-        // Others are healed; what stands in the way is named, and still there.
+        // Others are healed; the obstacle is named, and still there.
         flip(&place.shard(4), BODY + 9);
         let options = HealOptions { set: place.set(), ..Default::default() };
         match world.heal(&options, &mut Silent) {
@@ -279,8 +279,8 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
         assert!(is_link(column) && place.verify().clean, "{column}");
     }
     place.assert_restores();
-    // A link that dangles, on a disk that is there: the shard is made anew where it leads, if it
-    // leads to a shard by its name.
+    // A link without a target, on an existing disk: the shard is rebuilt at the target if that has
+    // the shard's name.
     for (column, disk) in disks.iter().enumerate() {
         fs::remove_file(disk.join(format!("of column {column}"))).unwrap();
         fs::remove_file(place.shard(column)).unwrap();
@@ -291,7 +291,7 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
         assert!(is_link(column) == (column < 4) && place.verify().clean, "{column}");
         assert!(to.exists() == (column < 4));
     }
-    // A link to a shard of another set is moved aside; the shard is somebody's.
+    // A link to a shard of another set is moved aside; that shard stays.
     let other = sealed("rs:3+2", Mode::Full, true);
     let foreign = fs::read(other.shard(2)).unwrap();
     fs::remove_file(place.shard(2)).unwrap();
@@ -324,7 +324,7 @@ impl<F: FnMut()> Progress for Always<F> {
 }
 
 #[test]
-fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
+fn commands_on_links_and_on_their_shards_exclude_each_other() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let name = |column: usize| place.shard(column).file_name().unwrap().to_os_string();
     let disks = to_disks(&place, name);
@@ -343,8 +343,8 @@ fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     seal(&place.again(), &mut meanwhile).unwrap();
     assert!(matches!(seen, Some(Err(Fault { kind: FaultKind::Busy, .. }))), "{seen:?}");
     assert!(matches!(healed, Some(Err(Fault { kind: FaultKind::Busy, .. }))), "{healed:?}");
-    // The other way round nobody waits for who only reads, and she hears of it; readers let each
-    // other in.
+    // The other way round no writer waits for a reader, which notices the change; readers do not
+    // exclude each other.
     let (mut sealed, mut seen) = (None, None);
     write(&place.tree().join("two more"), &Seed(6).bytes(50_000));
     let mut meanwhile = Meanwhile(Some(|| {
@@ -359,14 +359,14 @@ fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     let mut meanwhile = Meanwhile(Some(|| seen = Some(verify(&read, &mut Silent).unwrap().clean)));
     all += usize::from(verify(&read, &mut meanwhile).unwrap().clean);
     assert_eq!((seen, all), (Some(true), 1));
-    // Whoever restores to where a shard lies is not in its own way.
+    // Restoring to a directory of a shard does not block itself.
     let options =
         UnsealOptions { set: place.set(), target: disks[3].clone(), overwrite: false, ..Default::default() };
     unseal(&options, &mut Silent).unwrap();
 }
 
-/// Two that healed to one directory, or restored to one in which shards lie, wrote to one temporary
-/// file.
+/// Two commands that healed to one directory, or restored to one with shards, wrote to one
+/// temporary file.
 #[test]
 fn two_that_write_to_one_directory_keep_each_other_out() {
     let place = sealed("rs:3+2", Mode::Full, true);
@@ -384,7 +384,7 @@ fn two_that_write_to_one_directory_keep_each_other_out() {
         out: Some(new.clone()),
         ..Default::default()
     };
-    // The directory is there already, and is made by the one who is first.
+    // The directory exists, or the first command creates it.
     fs::create_dir(&new).unwrap();
     for is_there in [true, false] {
         if !is_there {
@@ -403,7 +403,7 @@ fn two_that_write_to_one_directory_keep_each_other_out() {
         assert!(second.as_ref().is_some_and(|done| done.as_ref().is_err_and(busy)), "{second:?}");
         let whole = SetPaths { paths: vec![copies[0].clone(), new.clone()], ..SetPaths::default() };
         assert!(verify(&VerifyOptions { set: whole, ..Default::default() }, &mut Silent).unwrap().clean);
-        // Afterwards it is free, and what stands there is not touched.
+        // Afterwards it is free, and its content is not touched.
         let again = heal(&heal_from(&copies[1]), &mut Silent);
         assert!(matches!(again, Err(Fault { kind: FaultKind::NotHealed(_), .. })), "{again:?}");
     }
@@ -431,7 +431,7 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let report = place.heal().unwrap();
     assert_eq!(report.shards_written.len(), 1);
     assert!(shards(&place.out()) == whole);
-    // Its own name is taken by what is no shard: then it is named, and nothing is replaced.
+    // Its own name is taken by a file that is no shard: it is named, and not replaced.
     fs::remove_file(place.shard(2)).unwrap();
     fs::rename(place.shard(4), place.shard(2)).unwrap();
     fs::write(place.shard(4), b"somebody's").unwrap();
@@ -439,8 +439,7 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let Err(Fault { kind: FaultKind::NotHealed(report), .. }) = place.heal() else { panic!("healed") };
     assert!(report.not_healed[0].reason.contains("column 4 has this name"), "{report:?}");
     assert!(fs::read(place.shard(2)).unwrap() == good);
-    // A broken one under the name of another, which it replaced: both are made anew under their
-    // own.
+    // A broken one under the name of another, which it replaced: both are rebuilt under their own.
     let place = sealed("raid6:4", Mode::Full, true);
     let whole = shards(&place.out());
     fs::File::options().write(true).open(place.shard(1)).unwrap().set_len(10_000).unwrap();
@@ -583,7 +582,7 @@ fn a_copy_beside_a_shard_is_named_and_hides_nothing() {
         assert!(shards(&place.out()) == whole, "{spoil}");
         fs::rename(place.dir.path().join("kept"), &copy).unwrap();
     }
-    // More is lost than the code bears, but the copy has it.
+    // More is lost than the code tolerates, but the copy has it.
     for column in [0, 1] {
         fs::remove_file(place.shard(column)).unwrap();
     }
@@ -600,7 +599,7 @@ fn a_copy_beside_a_shard_is_named_and_hides_nothing() {
     fs::copy(place.shard(3), place.out().join("tree.3.shard")).unwrap();
     let error = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
     assert!(error.to_string().contains("tree.3.shard is called like a shard of the set"), "{error}");
-    // What leads to the shard itself is no copy.
+    // A link to the shard itself is no copy.
     fs::remove_file(place.out().join("tree.3.shard")).unwrap();
     fs::remove_file(&copy).unwrap();
     symlink(place.shard(3), place.out().join("link.shard")).unwrap();
@@ -701,7 +700,7 @@ fn beside_its_parity_any_one_file_comes_back_after_a_long_life_unless_it_is_name
             assert!(came_back > 3, "{code}: {came_back}");
         }
     }
-    // A single file has nobody beside it.
+    // A single file has no other beside it.
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
     write(&place.tree().join("film"), &Seed(1).bytes(100_000));
@@ -761,7 +760,7 @@ fn losses_of_a_code_whose_columns_differ_name_sets_that_are_enough() {
         let text = losses.to_string();
         let sentence = format!("bring back {}", losses.bring_back);
         assert!(text.contains(&sentence) || losses.any, "{code}: {text}");
-        // What it says is true: with these back, the rest is healed.
+        // Its answer is right: with these back, the rest is healed.
         let whole = sealed(code, Mode::Full, true);
         let back: Vec<u64> = losses.enough[0].clone();
         assert_eq!(back.len() as u64, losses.bring_back, "{code}");
@@ -772,7 +771,7 @@ fn losses_of_a_code_whose_columns_differ_name_sets_that_are_enough() {
     }
 }
 
-/// A program that ran as its owner must not run as whoever heals or unseals it.
+/// A program that ran as its owner must not run as the user who heals or unseals it.
 #[test]
 fn a_setuid_bit_is_kept_with_modes_alone_and_never_given() {
     use std::os::unix::fs::PermissionsExt;
@@ -825,7 +824,7 @@ fn a_path_that_no_system_opens_is_left_out_and_said() {
     assert_eq!((again.unchanged, again.too_long_count), (1, 1));
     place.unseal().unwrap();
     assert_eq!(fs::read(place.target().join("a")).unwrap(), b"sealed all the same");
-    // What is too long for the one who removes the place.
+    // The path is too long to be removed at once.
     for dir in dirs.iter().rev().skip(1) {
         unlinkat(dir, name.as_str(), AtFlags::REMOVEDIR).unwrap();
     }

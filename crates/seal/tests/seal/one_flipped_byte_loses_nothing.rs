@@ -34,8 +34,8 @@ impl Drop for Flipped<'_> {
     }
 }
 
-/// The bytes of a shard that mean something and belong to no block: headers, and both copies of
-/// manifest, check table and piece table. Of what is reserved in a header every 97th.
+/// The bytes of a shard with a meaning outside blocks: headers, and both copies of manifest, check
+/// table and piece table. Of the reserved bytes of a header every 97th.
 fn metadata_bytes(path: &Path) -> Vec<u64> {
     let header = ShardHeader::decode(&fs::read(path).unwrap()).unwrap();
     let of_header = |at: u64| (0..200).chain((200..4088).step_by(97)).chain(4088..4096).map(move |i| at + i);
@@ -61,7 +61,7 @@ fn without(lost: &[PathBuf], work: impl FnOnce()) {
     lost.iter().for_each(|path| fs::rename(away(path), path).unwrap());
 }
 
-/// A set without a record of it: what is there must suffice.
+/// A set without a record of it: its files must suffice.
 fn bare(place: &Place, sources: &[PathBuf]) -> SetPaths {
     SetPaths { disks: at(sources), ..SetPaths::dir(place.out()) }
 }
@@ -151,7 +151,7 @@ fn trees_come_back_beside_any_flipped_byte_of_the_metadata() {
     }
 }
 
-/// What verify says is what heal does, and the set is whole again afterwards.
+/// Heal repairs the findings of verify, and the set is whole again afterwards.
 #[test]
 fn a_lost_disk_is_healed_beside_a_flipped_byte() {
     let place = Place::new();

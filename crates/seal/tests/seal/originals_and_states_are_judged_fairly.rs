@@ -1,6 +1,5 @@
-//! Claims: what is lost is no more than what cannot be read; a time that was cut is no change; what
-//! may be rot is not taken for a change; a renamed file is not lost; and a newer state is not
-//! written over because too few of its shards are there.
+//! Claims: only unreadable blocks are lost; a cut time is no change; possible rot does not count as
+//! a change. A renamed file is not lost; and a newer state with too few shards is not overwritten.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -10,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Files of so many bytes, named f0, f1 and so on, beside parity.
+/// Files of these sizes, named f0, f1 and so on, beside parity.
 fn sealed(code: &str, sizes: &[usize]) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -46,7 +45,7 @@ fn one_unreadable_sector_of_an_original_costs_one_block() {
     }
 }
 
-/// Cuts the times of all files to so many nanoseconds.
+/// Cuts the times of all files to a resolution in nanoseconds.
 fn cut_times(tree: &Path, resolution: u64) {
     for entry in fs::read_dir(tree).unwrap() {
         let path = entry.unwrap().path();
@@ -129,7 +128,7 @@ fn renamed_originals_are_recognised_and_not_lost() {
         assert!(found.renamed[i].to.ends_with(&format!("other-{i}")));
     }
     assert!(found.files.iter().all(|file| file.status != FileStatus::New));
-    // Nothing is written a second time, and what is lost is had with their help.
+    // No file is written twice, and the lost one is recovered with their help.
     place.heal().unwrap();
     assert!(picture(&place.tree()) == before);
     let lost = fs::read(place.tree().join("f5")).unwrap();
@@ -176,12 +175,12 @@ fn newer_shards_among_old_copies_are_called_newer_and_kept() {
         "{report:?}"
     );
     assert!(shards(&place.out()) == mixed, "something was written");
-    // A third one comes back, and what was newer is the state: what is older is healed.
+    // A third one comes back, which completes the newer state: older shards are healed.
     put(&new, 4..5);
     place.heal().unwrap();
     assert!(place.verify().clean && place.verify().generation == generation);
     place.assert_restores();
-    // Who says so gets the older state whole.
+    // On request the older state is restored whole.
     put(&new, 0..2);
     put(&old, 2..5);
     heal(&HealOptions { set: place.set(), yes: true, ..Default::default() }, &mut Silent).unwrap();

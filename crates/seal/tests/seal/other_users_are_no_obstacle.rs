@@ -1,5 +1,5 @@
 //! Claim: a folder that other users can write to is used like any other, with one line of warning,
-//! and what comes back has the modes that were sealed.
+//! and restored files have their sealed modes.
 
 use crate::common::users::*;
 use crate::common::*;
@@ -28,7 +28,7 @@ impl Heard {
     }
 }
 
-/// A week in a folder for everybody: nothing is refused, and each command warns once.
+/// A week in a folder that all users can write to: no command is refused, and each warns once.
 fn a_week(place: &Place, writer: &str) {
     let warned = |heard: Heard| {
         let texts = heard.texts();
@@ -85,7 +85,7 @@ fn root_seals_and_heals_in_the_folders_of_a_user() {
     assert_eq!(fs::metadata(place.shard(4)).unwrap().uid(), USER);
 }
 
-/// Shards that somebody copied back from an old backup are named before they are written to.
+/// Shards restored from an old backup are named before they are written to.
 #[test]
 fn a_state_that_was_not_sealed_last_is_named() {
     let place = sealed(Mode::Full);

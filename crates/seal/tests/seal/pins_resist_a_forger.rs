@@ -1,5 +1,5 @@
-//! Claims: what was forged under checksums that fit does not fit a pin; it is named, healed from
-//! what fits, and refused where it says what the set is. A pin is read with suspicion, too.
+//! Claims: a forgery with fitting checksums does not fit a pin. Forged blocks are named and healed
+//! from pinned ones, and a forged manifest is refused. A pin itself is read with suspicion.
 
 use crate::common::*;
 use pantile_format::{Crc64, FormatError, Manifest, Part, ShardHeader, piece_sums};
@@ -68,7 +68,7 @@ fn forged_blocks_do_not_fit_and_are_healed_from_what_does() {
     assert_eq!(wrong, [1, 0, 0, 0, 1]);
     assert_eq!(mend(&place).unwrap().blocks_repaired, 2);
     assert!(shards(&place.out()) == whole);
-    // More than the code bears: what does not fit is not used, and nothing is made of it.
+    // Beyond the tolerance: unpinned blocks are not used, and no block is computed from them.
     (1..4).for_each(|column| forge_block(&place.shard(column), BODY));
     let forged = shards(&place.out());
     assert!(matches!(mend(&place), Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. })));
@@ -173,7 +173,7 @@ fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
     );
     pin(&place.set(), &pin_of(&place), &mut Silent).unwrap();
     assert!(look(&place).unwrap().clean);
-    // What is damaged is not pinned as if it was right, and the pin that there was stays.
+    // Damaged blocks are not pinned as right ones, and the earlier pin stays.
     flip(&place.shard(1), BODY + 5);
     let before = fs::read(pin_of(&place)).unwrap();
     assert!(matches!(
@@ -188,7 +188,7 @@ fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
 fn a_set_without_checksums_is_judged_by_its_pin_alone() {
     let place = pinned("rs:3+2", Mode::Full, false);
     let whole = shards(&place.out());
-    // One byte each in two columns: the equations could tell nothing.
+    // One byte each in two columns: the equations locate neither.
     flip(&place.shard(0), BODY + 5);
     flip(&place.shard(3), BODY + 5);
     assert_eq!(mend(&place).unwrap().blocks_repaired, 2);
@@ -196,7 +196,7 @@ fn a_set_without_checksums_is_judged_by_its_pin_alone() {
 }
 
 #[test]
-fn what_is_no_pin_or_a_damaged_one_is_refused() {
+fn other_files_and_damaged_pins_are_refused() {
     let place = pinned("rs:3+2", Mode::Full, true);
     let good = fs::read(pin_of(&place)).unwrap();
     let refused = |bytes: &[u8]| {

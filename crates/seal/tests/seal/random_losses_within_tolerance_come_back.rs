@@ -1,8 +1,8 @@
-//! Claim: whatever is lost within what the code tolerates comes back: disks, files, blocks, and
-//! beside them some bytes of the metadata of one shard.
+//! Claim: any loss within the tolerance of the code comes back: disks, files, blocks, and beside
+//! them some bytes of the metadata of one shard.
 //!
-//! Losses drawn by a seed, on small sets: some in every run, 10,000 in the heavy one. What was
-//! healed is the start of the next loss.
+//! Losses drawn by a seed, on small sets: some in every run, 10,000 in the heavy one. Each loss
+//! starts from the healed set of the one before.
 
 use crate::common::*;
 use pantile_seal::disk::SystemDisk;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const BLOCK: u64 = 4096;
 
-/// A set, and what can be lost of it: sources beside their parity, and shards.
+/// A set, and its parts that can be lost: sources beside their parity, and shards.
 struct Case {
     place: Place,
     what: String,
@@ -58,7 +58,7 @@ impl Case {
         Case { place, what: format!("{code} {mode:?}"), sources, shards, tolerance, body, want }
     }
 
-    /// Loses something of so many columns, and some metadata of one more shard.
+    /// Loses parts of this many columns, and some metadata of one more shard.
     fn lose(&self, beside: bool, seed: &mut Seed) -> String {
         let mut left: Vec<&PathBuf> = self.shards.iter().collect();
         if beside {
@@ -71,7 +71,7 @@ impl Case {
                 let others = left.iter().filter(|other| self.shards.contains(other)).count();
                 self.shards.contains(path) && others == 1
             };
-            // One shard at least says what the set is.
+            // At least one shard keeps the manifest.
             if is_last_shard(left[at]) {
                 continue;
             }
@@ -141,7 +141,7 @@ fn lose_source(source: &Path, seed: &mut Seed) -> String {
     format!("source {} in way {how}; ", source.display())
 }
 
-/// Removes what heal keeps of files that were touched.
+/// Removes the files that heal keeps beside touched ones.
 fn remove_kept(report: &HealReport) {
     report.kept_aside.iter().chain(&report.kept_blocks).for_each(|path| fs::remove_file(path).unwrap());
 }
@@ -157,7 +157,7 @@ fn ten_thousand_losses_within_tolerance_come_back() {
     come_back(10_000);
 }
 
-/// Loses and heals so many times, over all cases.
+/// Loses and heals this many times, over all cases.
 fn come_back(losses: u64) {
     let cases = [
         ("raid5:3", Mode::Beside, 3),

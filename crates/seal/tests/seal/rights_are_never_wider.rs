@@ -1,5 +1,5 @@
 //! Claim: owners, groups, modes, extended attributes and ACLs are sealed, restored and kept by
-//! healing, and no user may do more with what is restored than before.
+//! healing, and restored files give no user more rights than before.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::users::is_root;
@@ -14,7 +14,7 @@ use std::path::Path;
 const ACL: &str = "system.posix_acl_access";
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
-/// Owner rw, user 1 as told, group r, mask as told, others nothing.
+/// Owner rw, user 1 and mask as given, group r, others none.
 fn acl(user: u16, mask: u16) -> Vec<u8> {
     let none = u32::MAX;
     let entries = [(1u16, 6u16, none), (2, user, 1), (4, 4, none), (0x10, mask, none), (0x20, 0, none)];
@@ -72,13 +72,13 @@ fn rights(root: &Path, paths: &[&'static str]) -> Rights {
 }
 
 #[test]
-fn what_is_restored_has_its_attributes_and_no_wider_rights() {
+fn restored_files_have_their_attributes_and_no_wider_rights() {
     let place = Place::new();
     let paths = tree(&place);
     let before = rights(&place.tree(), &paths);
     assert_eq!((before["secret"].0.len(), before["plain"].0.len(), before["secret"].1), (3, 0, 0o660));
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
-    // What would be inherited from the directory that it is restored to is not what was sealed.
+    // Attributes inherited from the target directory differ from the sealed ones.
     let _ = fs::remove_dir_all(place.target());
     fs::create_dir(place.target()).unwrap();
     set(&place.target(), DEFAULT_ACL, &acl(7, 7));
@@ -181,7 +181,7 @@ fn files_without_their_owner_have_no_bit_that_the_umask_denies() {
     for path in ["secret", "dir", "dir/inherits", "dir/sub", "dir/sub/f"] {
         assert_eq!(healed[path].1, before[path].1 & !umask & !0o6000, "{path}");
     }
-    // What is made in the directory later asks its ACL, not the umask.
+    // New files in the directory later get its ACL, not the umask.
     assert_eq!(healed["dir"].0[DEFAULT_ACL], acl(5, 5));
     assert!(place.verify().clean);
 }

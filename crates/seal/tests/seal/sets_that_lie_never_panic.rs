@@ -1,5 +1,5 @@
-//! Claim: a set whose headers and manifest say what cannot be, under checksums that fit, is refused
-//! or worked on, without a panic and without a file outside the place that was named.
+//! Claim: a set of impossible headers and manifests with fitting checksums is refused or worked on,
+//! without a panic and without a file outside the named directory.
 //!
 //! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on
 //! for as long as is wanted.
@@ -91,7 +91,7 @@ fn sets_that_lie_never_panic() {
         let in_manifest = random.below(2) == 0;
         let changes: Vec<(u64, u64)> =
             (0..1 + random.below(4)).map(|_| (random.next(), random.next() >> 8)).collect();
-        // One shard, or all of them alike: nobody is left to know better.
+        // One shard, or all of them alike: no honest one is left.
         let only = (random.below(2) == 0).then(|| random.below(*columns as u64) as usize);
         for column in (0..*columns).filter(|&column| only.is_none_or(|only| only == column)) {
             lie(&there.shard(column), in_manifest, &changes);

@@ -1,5 +1,5 @@
-//! Claim: how many real disks can fail, and what the first loss beyond that costs, is said as it
-//! is.
+//! Claim: the number of real disks that can fail, and the cost of the first loss beyond that, are
+//! reported exactly.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -7,10 +7,10 @@ use pantile_seal::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Disks that lie on devices of their own.
+/// Disks on devices of their own.
 const DEVICES: &[(&str, u64)] = &[("d0", 1001), ("d1", 1002), ("d2", 1003), ("d3", 1004), ("d4", 1005)];
 
-/// A place in which shards lie on the disks that are named for them, behind links.
+/// A place with shards on the disks that are named for them, behind links.
 struct Spread {
     place: Place,
     sources: Vec<PathBuf>,
@@ -139,8 +139,8 @@ fn both_parities_on_one_disk_are_one_loss() {
     assert_eq!((apart.disks.len(), apart.survives, apart.losses.len()), (5, 2, 0), "{apart:?}");
 }
 
-/// For placements drawn by a seed: every choice of so many disks comes back, and the loss that is
-/// named costs the files that it is said to cost.
+/// For placements drawn by a seed: every combination of that many disks comes back, and the named
+/// loss costs the reported files.
 #[test]
 fn foretold_losses_are_real_losses() {
     let mut seed = Seed(7);
@@ -250,7 +250,7 @@ fn missing_parts_count_as_lost() {
     assert!(spread.survival().disks.is_empty());
 }
 
-/// Sources of unequal length: what lies behind the end of the shorter ones is not read.
+/// Sources of unequal length: stripes behind the end of the shorter ones are not read.
 #[test]
 fn bytes_read_are_those_that_were_read() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! Claim: a path that cannot be read is named and the rest is sealed; what was sealed of it before
-//! is kept, and comes back.
+//! Claim: a path that cannot be read is named and the rest is sealed; its earlier sealed content is
+//! kept, and comes back.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -53,7 +53,7 @@ fn sealed_content_of_an_unreadable_path_is_kept_and_comes_back() {
         let before = contents(&place);
         let options = SealOptions { mode: Some(mode), ..place.options("rs:3+3") };
         seal(&options, &mut Silent).unwrap();
-        // Others change meanwhile; of what cannot be read nothing is known.
+        // Others change in the meantime; the content of unreadable ones is unknown.
         write(&place.tree().join("a"), &Seed(50).bytes(20_000));
         write(&place.tree().join("new"), &Seed(51).bytes(3000));
         age(&place.tree().join("d/c"), 1_650_000_000);

@@ -1,8 +1,8 @@
 //! Takes the engine at its word: as many devices as it says can fail, any of them, are taken away
 //! in a copy of the world, and everything that was flushed must be read.
 //!
-//! What nobody has looked at may be bad without the engine's knowledge, so a scrub comes first. The
-//! copy ends with a power failure and is opened without the devices; the world itself goes on.
+//! Unread blocks may be bad without the engine's knowledge, so a scrub comes first. The copy ends
+//! with a power failure and is opened without the devices; the world itself goes on.
 
 use pantile_volume::{Event, Margin, Slot};
 
@@ -15,7 +15,7 @@ type Make<'m, E> = &'m mut dyn FnMut(Start<'_>) -> Result<E, Refusal>;
 impl<E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'_, E, M> {
     /// Stops the weather, looks at everything, and takes the engine at its word.
     pub(super) fn take_at_its_word(&mut self) -> Result<(), Cause> {
-        // Parity of an open epoch is not made, and what it writes is not flushed.
+        // Parity of an open epoch is pending, and its writes are not flushed.
         if !self.config.scrubs || self.model.has_epochs() {
             return Ok(());
         }
@@ -30,7 +30,8 @@ impl<E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'_, E, M> {
         if let Some(margin) = self.engine().margin() {
             let mut model = self.model.clone();
             model.crashed(Kill::Power);
-            // What a scrub found of superblocks, journals and maps a restart has to find again.
+            // Findings of a scrub about superblocks, journals and maps are found again by a
+            // restart.
             let again = scrub.metadata_devices == 0 && self.takes.chance(1, 2);
             let copy = Copy {
                 seed: self.seed,
@@ -61,8 +62,8 @@ struct Copy<'c> {
 }
 
 impl Copy<'_> {
-    /// Takes devices away, opens what is left and reads all of it; how many were taken. `again`:
-    /// it is opened without some that can fail, and then taken at its word once more.
+    /// Removes devices, opens the rest and reads all of it; returns the number of removed devices.
+    /// With `again` it is opened without some that can fail, and then its word is tested once more.
     fn take<E: Engine>(
         mut self,
         make: Make<'_, E>,

@@ -1,6 +1,5 @@
-//! What is wrong with devices before a volume is opened: it is refused with a reason, or all of it
-//! reads right; never a panic, never a wrong byte, and nothing is written to a device of another
-//! volume.
+//! Devices with faults before a volume is opened: it is refused with a reason, or all of it reads
+//! right. Never a panic or a wrong byte, and no write to a device of another volume.
 
 #![allow(clippy::needless_range_loop, reason = "the slot is what is tried, the disks are changed by it")]
 
@@ -47,7 +46,7 @@ impl Made {
         sim::open_and_read(1, make, &self.real.config, disks, self.model.clone()).map_err(Box::new)
     }
 
-    /// Opens and reads everything; panics with what was done to the devices unless it is refused or
+    /// Opens and reads everything; panics with the damage to the devices unless it is refused or
     /// right.
     fn ends(&self, disks: Vec<Disk>, what: &dyn std::fmt::Debug) -> End {
         match self.open(disks) {
@@ -119,7 +118,7 @@ fn every_byte_of_all_superblocks_of_all_devices() {
     assert_eq!(refused, BLOCK_BYTES as usize, "every byte is under the checksum");
 }
 
-/// What lies behind the end cannot be read.
+/// Makes the blocks behind an end unreadable.
 fn truncate(disk: &mut Disk, blocks: u64) {
     (blocks..disk.blocks()).for_each(|at| disk.make_unreadable(DeviceBlock(at)));
 }
@@ -136,9 +135,9 @@ fn truncated_devices() {
             match (count, made.open(disks)) {
                 (_, Ok(_)) => right += 1,
                 (..=2, Err(failure)) => panic!("{count} devices end at {blocks}: {failure}"),
-                // More than the code bears: refused as a whole or block by block, or the last
-                // record is taken for one that a power failure stopped (docs/simulation.md); never
-                // what nobody wrote.
+                // Beyond the tolerance: refused as a whole or block by block, or the last record
+                // counts as one that a power failure stopped (docs/simulation.md); never unwritten
+                // content.
                 (_, Err(failure)) => match failure.cause {
                     Cause::NotOpened { .. } | Cause::Wrong(sim::Wrong::Failed { .. }) => refused += 1,
                     Cause::Wrong(sim::Wrong::Content {
@@ -202,8 +201,7 @@ fn devices_of_another_volume_are_not_written_to() {
     }
 }
 
-/// A copy of a device, put back when the others have gone on: what it lacks nobody recorded as
-/// missing.
+/// A copy of a device, put back after the others have gone on: no record has its missing blocks.
 #[test]
 fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused() {
     hush();
@@ -238,7 +236,7 @@ fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused(
             hand.rest(None);
         }
         if devices == tolerance + 1 {
-            // Nobody would be left to know better.
+            // No device would be left with a newer state.
             continue;
         }
         hand.world.kill(Kill::Power);
@@ -249,8 +247,7 @@ fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused(
     }
 }
 
-/// Whenever it happens while a volume is opened: what is read then is what was flushed, or nothing
-/// is.
+/// A loss at any moment of an opening: reads give the flushed content, or fail.
 #[test]
 fn more_devices_than_the_code_bears_go_while_it_is_opened() {
     hush();
@@ -282,9 +279,9 @@ fn more_devices_than_the_code_bears_go_while_it_is_opened() {
     assert!(refused > 20, "{refused} refused, {after} opened before");
 }
 
-/// A session that is begun and comes to nothing leaves its superblock on a device that is away
-/// then, and the next one has the same number. When the device is back it has run alone no more
-/// than before, whenever the opening that it comes back to is cut off.
+/// An unfinished session leaves its superblock on a device that is then away, and the next session
+/// has the same number. When the device is back it has run alone no more than before, whenever the
+/// opening that it comes back to is cut off.
 #[test]
 fn a_device_of_a_session_that_came_to_nothing_has_not_run_separately() {
     for steps in 0.. {

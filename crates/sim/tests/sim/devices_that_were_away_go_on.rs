@@ -1,6 +1,6 @@
-//! A device that was away comes back after any number of openings; one that ran separately is left
-//! as it is where the volume can do without it, and nothing is opened where either side could have
-//! been flushed to.
+//! A device that was away comes back after any number of openings. One that ran separately is left
+//! alone if the volume can do without it. No volume is opened of which either side may have been
+//! flushed to.
 
 use crate::real::hand::Hand;
 use crate::real::sides::{SHAPE, all, halves_are_refused, open_alone, put_in};
@@ -54,7 +54,7 @@ fn the_losses_of_others_are_remembered_while_a_device_is_away() {
     assert_eq!(hand.read(), hand.filled_with(2));
 }
 
-/// Device 2 comes and goes so many times while device 1 is away.
+/// Device 2 comes and goes this many times while device 1 is away.
 fn lose_another(hand: &mut Hand, times: u32) {
     for _ in 0..times {
         open_alone(hand, &[0, 3]);
@@ -65,7 +65,7 @@ fn lose_another(hand: &mut Hand, times: u32) {
     }
 }
 
-/// The superblocks have no room for more: what comes back is left as it is, and may be made anew.
+/// The superblocks have no room for more: the returned device is left alone, and can be rebuilt.
 #[test]
 fn a_device_that_more_losses_than_are_remembered_made_a_stranger_keeps_nobody_from_the_volume() {
     let mut hand = Hand::new(&SHAPE);
@@ -82,7 +82,7 @@ fn a_device_that_more_losses_than_are_remembered_made_a_stranger_keeps_nobody_fr
     assert_eq!((apart, status.histories_forgotten), (vec![1], true));
     assert_eq!(hand.read(), hand.filled_with(2));
     assert!(content(&hand.world.disks()[1]) == stranger, "nothing is written to it");
-    // What its operator calls blank is taken in.
+    // A device that its operator calls blank is taken in.
     hand.world.put_back(Slot(1), Found::Blank);
     hand.rest(Some(Event::DeviceCame(Slot(1), Found::Blank)));
     hand.open_again();
@@ -127,8 +127,8 @@ fn sides_that_could_both_have_been_flushed_to_are_refused() {
 }
 
 /// A device is let in after it was away, and everything stops after any step of that. Then either
-/// half is opened alone. Whatever is said to be durable on both is never taken for one: they are
-/// refused together; and if one could not be written alone, the other is what counts.
+/// half is opened alone. If both have durable changes, they are refused together; if one could not
+/// be written alone, the other counts.
 #[test]
 fn no_step_of_letting_a_device_in_hides_that_halves_ran_separately() {
     hush();

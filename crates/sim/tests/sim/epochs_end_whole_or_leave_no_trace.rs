@@ -1,7 +1,7 @@
 //! Epochs of delayed parity in the world that fails on purpose: an end is seen as a whole or not at
-//! all, nobody else is touched, and what a lost device costs is said.
+//! all, other users are not affected, and the cost of a lost device is reported.
 //!
-//! `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` so many.
+//! `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 
@@ -45,10 +45,10 @@ fn an_epoch_ends_as_a_whole_and_costs_nobody_else_anything() {
     }
 }
 
-/// The end of an epoch is not answered yet, because a device is just let in, and somebody writes to
-/// what the epoch held. A crash leaves that.
+/// The end of an epoch is unanswered while a device is let in, and another user writes to its
+/// blocks. A crash leaves that.
 #[test]
-fn what_is_written_behind_an_end_may_be_there_before_its_answer() {
+fn writes_behind_an_end_may_be_there_before_its_answer() {
     hush();
     let worlds: Vec<Real> = worlds().into_iter().map(Real::in_the_old_world).collect();
     if let Err(failure) = run(&worlds, 205_435) {
@@ -94,15 +94,15 @@ fn devices_that_come_and_go_while_blocks_are_read_cost_nobody_anything() {
 }
 
 #[test]
-fn what_a_lost_device_costs_is_said_exactly() {
+fn the_cost_of_a_lost_device_is_exact() {
     for code in ["raid5:3", "raid6:3", "raidq:2+4", "dcode:5"] {
         losses_are_exact(code);
     }
 }
 
-/// With a budget of nothing every write waits for parity, and no device costs anything.
+/// With a budget of zero every write waits for parity, and the loss of a device is free.
 #[test]
-fn what_is_not_owed_is_not_lost() {
+fn blocks_without_pending_parity_are_not_lost() {
     for code in ["raid5:3", "dcode:5"] {
         let mut bench = Bench::new(code);
         let epoch = bench.begin(0);
@@ -115,8 +115,8 @@ fn what_is_not_owed_is_not_lost() {
     }
 }
 
-/// Power failures after every step of small scripts with epochs, with every subset of what was not
-/// flushed up to a bound.
+/// Power failures after every step of small scripts with epochs, with every subset of unflushed
+/// writes up to a bound.
 #[test]
 fn no_power_failure_leaves_a_part_of_an_epoch() {
     hush();

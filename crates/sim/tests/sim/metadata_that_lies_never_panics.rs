@@ -1,6 +1,6 @@
-//! Metadata that says what cannot be, under checksums that fit: a volume is refused or served, and
-//! never panics, hangs, or breaks the rules towards its driver. What users read then is not judged:
-//! whoever makes checksums fit can also write other data.
+//! Impossible metadata under fitting checksums: a volume is refused or served, and never panics,
+//! hangs, or breaks the rules towards its driver. The content of reads is not judged: a forger of
+//! checksums can also write other data.
 //!
 //! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on
 //! for as long as is wanted.
@@ -82,7 +82,7 @@ fn is_sealed(bytes: &[u8]) -> bool {
 }
 
 impl Made {
-    /// Where metadata of one block may lie.
+    /// Possible places of metadata of one block.
     fn places(&self, slot: Slot) -> [Vec<DeviceBlock>; 4] {
         let geometry = &self.real.geometry;
         let zones = geometry.zones(slot);
@@ -151,7 +151,7 @@ impl Made {
     }
 }
 
-/// Drives an engine until nothing is to be done.
+/// Drives an engine until it rests.
 fn rest(world: &mut World, volume: &mut Driven, mut event: Option<Event>) {
     for _ in 0..STEPS_MOST {
         if let Some(event) = event {
@@ -168,7 +168,7 @@ fn rest(world: &mut World, volume: &mut Driven, mut event: Option<Event>) {
     panic!("no rest after {STEPS_MOST} steps");
 }
 
-/// Opens it, uses it, opens it again; whether it was opened the first time.
+/// Opens, uses and opens it again; returns true if the first opening succeeded.
 fn use_it(config: &Config, real: &Real, disks: Vec<Disk>, random: &mut Random) -> bool {
     let mut is_opened = false;
     let mut world = World::with_disks(&config.world, random.bits(), disks);

@@ -1,5 +1,5 @@
-//! A volume that is opened to be read only gives what an opening with a session would, wherever
-//! everything stopped, and writes nothing.
+//! A volume that is opened read-only gives the same blocks as an opening with a session, at any
+//! stop, and writes nothing.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -31,7 +31,7 @@ fn written(hand: &Hand, blocks: u64, byte: u8) -> Ask {
 }
 
 #[test]
-fn what_an_opening_would_give_is_read_and_nothing_is_written() {
+fn a_reader_gets_the_blocks_of_an_opening_and_writes_nothing() {
     let mut differed = 0;
     for (code, lost) in [("mirror:2", 0), ("mirror:2", 1), ("raid5:2", 1), ("raid6:2", 2), ("rs:3+3", 2)] {
         // Whole stripes, and some blocks, which go to the log.

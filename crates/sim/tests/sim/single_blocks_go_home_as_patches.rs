@@ -1,5 +1,5 @@
-//! Stripes that are patched where they lie lose nothing that was flushed, whatever crashes or goes
-//! in the middle, and nothing comes back that lacks a patch.
+//! Stripes that are patched in place lose no flushed content in any crash or loss of a device, and
+//! no old content without the patch comes back.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 
@@ -13,9 +13,9 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     worlds[(seed % worlds.len() as u64) as usize].run(seed)
 }
 
-/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` so many.
+/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
 #[test]
-fn nothing_that_was_flushed_is_lost_to_a_patch() {
+fn no_flushed_block_is_lost_to_a_patch() {
     hush();
     let worlds = patched_worlds();
     let (first, seeds) = (number("SIM_FIRST", 0), number("SIM_SEEDS", 6 * worlds.len() as u64));
@@ -44,8 +44,8 @@ fn nothing_that_was_flushed_is_lost_to_a_patch() {
     }
 }
 
-/// Milliseconds that the arms of each device take for what it was given: 8 for each input, output
-/// and flush, and 200 MB/s.
+/// Milliseconds of each device's arms for its operations: 8 for each input, output and flush, and
+/// 200 MB/s.
 fn arms(hand: &Hand) -> Vec<f64> {
     let of = |counts: &Counts| {
         let all = |of: &dyn Fn(IoKind) -> u64| IoKind::ALL.into_iter().map(of).sum::<u64>() as f64;
@@ -54,10 +54,10 @@ fn arms(hand: &Hand) -> Vec<f64> {
     hand.world.counts().iter().map(of).collect()
 }
 
-/// Durable random blocks over the whole of a volume of 64 devices, 32 at a time, when the log has
-/// been full for a while: blocks a second that the arms allow, and by batch the milliseconds of the
-/// busiest device, ascending. Stripes are many, so that each has few blocks in the log, and their
-/// chunks short, which costs patches nothing.
+/// Durable random blocks over the whole of a volume of 64 devices, 32 at a time, with a full log:
+/// blocks a second that the arms allow, and by batch the milliseconds of the busiest device,
+/// ascending. Stripes are many, so that each has few blocks in the log, and chunks short, which
+/// does not affect patches.
 fn random_blocks() -> (f64, Vec<f64>) {
     let shape = Shape {
         placement: None,
@@ -96,7 +96,7 @@ fn random_blocks() -> (f64, Vec<f64>) {
 /// Blocks a second, by count, of the same volume when stripes were written in place without a log.
 const IN_PLACE: f64 = 353.0;
 
-/// By count, not by time: 242 when this was written.
+/// By count, not by time.
 #[test]
 fn random_blocks_on_a_wide_volume_with_a_full_log_reach_three_fifths_of_in_place() {
     let (patched, busiest) = random_blocks();

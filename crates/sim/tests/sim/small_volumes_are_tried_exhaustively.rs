@@ -1,6 +1,5 @@
 //! The volume itself in small worlds: a power failure after every step of a few requests, with
-//! every subset of what was not flushed where that is not too many, with all devices and with each
-//! of them lost.
+//! every subset of unflushed writes up to a bound, with all devices and with each of them lost.
 
 use crate::real::small::run;
 use crate::real::{hush, number};

@@ -1,5 +1,4 @@
-//! Every power failure of a few requests, with every subset of what was not flushed, where that is
-//! not too many.
+//! Every power failure of a few requests, with every subset of unflushed writes up to a bound.
 
 use crate::common::{Bug, Toy};
 use pantile_sim::{Config, Exhausted, Failure, exhaust};

@@ -5,7 +5,7 @@ use crate::common::{Bug, Toy};
 use pantile_sim::{Breach, Cause, Config, Failure, Fault, Stats, Verdict, Wrong, run_seed, run_seeds};
 use std::ops::Range;
 
-/// Seeds of a sound toy. `PANTILE_SEED=7` runs that one, `PANTILE_SEEDS=1000000` so many.
+/// Seeds of a sound toy. `PANTILE_SEED=7` runs that one, `PANTILE_SEEDS=1000000` that many.
 fn seeds() -> Range<u64> {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     match number("PANTILE_SEED") {
@@ -54,7 +54,7 @@ fn a_sound_mirror_of_three_passes() {
     all_pass(3);
 }
 
-/// The first seed that fails, and why.
+/// The first seed that fails, and the reason.
 fn first_failure(bug: Bug, devices: u32, seeds: u64) -> Box<Failure> {
     let failure = (0..seeds).find_map(|seed| run(seed, devices, Some(bug)).err());
     let failure = failure.unwrap_or_else(|| panic!("{bug:?} is not caught within {seeds} seeds"));

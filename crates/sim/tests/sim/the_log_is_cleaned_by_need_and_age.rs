@@ -106,8 +106,8 @@ const WIDE: Shape = Shape {
     ..usual("raidq:28+4")
 };
 
-/// Blocks written at the devices for each single block of a user's when the log is full, and the
-/// stripes patched meanwhile.
+/// Blocks written to devices per single block of a user with a full log, and the number of patched
+/// stripes.
 fn cost_of_full_log(real: Real) -> (f64, Option<u64>) {
     let mut hand = Hand::of(real);
     hand.volume.checks = false;

@@ -1,5 +1,5 @@
-//! The volume itself in the world that fails on purpose: nothing that was flushed is lost, and
-//! every run ends clean.
+//! The volume itself in the world that fails on purpose: no flushed content is lost, and every run
+//! ends clean.
 //!
 //! One number is a whole run: which shape of volume, in which weather, and every choice of the
 //! world. `tools/simulate.sh` runs many.
@@ -19,9 +19,9 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     })
 }
 
-/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` so many.
+/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
 #[test]
-fn nothing_that_was_flushed_is_lost() {
+fn flushed_blocks_are_not_lost() {
     hush();
     let worlds = all_worlds();
     let (first, seeds) = (number("SIM_FIRST", 0), number("SIM_SEEDS", 2 * worlds.len() as u64));
@@ -63,12 +63,12 @@ fn nothing_that_was_flushed_is_lost() {
     }
 }
 
-/// Seeds that failed once, when the world and the engine were as they are but for the fault.
-/// `docs/simulation.md` says what each showed.
+/// Seeds that failed once, in a world and engine with the fault; `docs/simulation.md` explains
+/// each.
 const FAILED_ONCE: [u64; 3] = [2094, 2213, 405_154];
 
 #[test]
-fn what_failed_once_does_not_fail_again() {
+fn seeds_that_failed_once_pass() {
     hush();
     let worlds: Vec<Real> = all_worlds().into_iter().map(Real::in_the_old_world).collect();
     for seed in FAILED_ONCE {

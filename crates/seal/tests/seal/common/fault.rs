@@ -1,11 +1,10 @@
 //! A file layer over a real directory that counts, fails, fills up, and loses power.
 //!
-//! Operations pass through to the real files at once, so that the code under test sees what a
-//! running system shows. Beside that the layer keeps what is durable: content as of the last sync
-//! of each file, names as of the last sync of their directory. At a crash the real directory is
-//! turned into a possible state after it: of the names changed since the last sync a seeded number
-//! of first ones, of the writes since the last sync of each file a seeded choice, some of them
-//! torn.
+//! Operations pass through to the real files at once, so that the code under test sees a running
+//! system. The layer also keeps the durable state: content as of the last sync of each file, names
+//! as of the last sync of their directory. A crash turns the real directory into a possible state
+//! after it: with a seeded number of the first name changes since the last sync, and a seeded
+//! choice of the writes since the last sync of each file, some of them torn.
 
 use super::Seed;
 use pantile_format::Timestamp;
@@ -24,9 +23,9 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Faults to plant.
 #[derive(Clone, Copy, Default)]
 pub struct Faults {
-    /// After so many operations that change something, every one fails: the power is gone.
+    /// After this many changing operations every one fails: the power is gone.
     pub crash_after: Option<u64>,
-    /// After so many operations, writes fail because the disk is full; removing still works.
+    /// After this many operations writes fail because the disk is full; removing still works.
     pub full_after: Option<u64>,
     /// Files whose path ends so cannot be opened, and directories not looked at; with an empty end
     /// no file can be opened.
@@ -35,9 +34,9 @@ pub struct Faults {
     pub bad_sectors: &'static [(&'static str, u64)],
     /// Which opening of a file to write to it fails, once.
     pub fails_to_open: Option<u64>,
-    /// A planted bug: files whose name ends so are not synced, though the caller is told so.
+    /// A planted bug: syncs of files with this ending are skipped, and succeed.
     pub skip_sync_of: Option<&'static str>,
-    /// The umask that is told.
+    /// The umask to be reported.
     pub umask: Option<u32>,
     /// Giving an owner to a file is refused.
     pub owners_stay: bool,
@@ -45,11 +44,11 @@ pub struct Faults {
     pub has_no_links: bool,
     /// A planted bug: the journal gets its name only when everything was applied.
     pub journal_late: bool,
-    /// Device numbers of what lies at or below directories of these names.
+    /// Device numbers of files at or below directories of these names.
     pub devices: &'static [(&'static str, u64)],
 }
 
-/// What was looked at, on another device.
+/// A file of another device.
 struct OnDevice {
     seen: Box<dyn Seen>,
     device: u64,
@@ -239,8 +238,7 @@ impl FaultDisk {
             .sum()
     }
 
-    /// Loses power: what lies below the root becomes one of the states that may be found
-    /// afterwards.
+    /// Loses power: the files below the root get one of the possible states afterwards.
     pub fn lose_power(self, seed: u64) {
         let mut seed = Seed(seed);
         let state = self.state.lock().unwrap();
@@ -274,7 +272,7 @@ fn set_meta(path: &Path, mode: u32, mtime: Timestamp) {
     fs::File::open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// The durable content and a seeded choice of what was not yet synced.
+/// The durable content and a seeded choice of unsynced writes.
 fn after_crash(content: &Content, seed: &mut Seed) -> Vec<u8> {
     let mut bytes = content.durable.clone();
     let all = seed.below(4) == 0;
@@ -308,7 +306,7 @@ fn power_is_gone() -> io::Error {
     io::Error::other("the power is gone")
 }
 
-/// Counts an operation that changes something; whether it may happen.
+/// Counts a changing operation; returns an error if it must fail.
 fn count(state: &mut State, faults: &Faults, grows: bool) -> io::Result<()> {
     if faults.crash_after.is_some_and(|limit| state.operations >= limit) {
         return Err(power_is_gone());
@@ -465,8 +463,7 @@ impl Disk for FaultDisk {
     }
 
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
-        // The new name is durable at once here: what it is for is that nothing is lost, not that it
-        // is there.
+        // The new name is durable at once here: it protects content, and need not be there itself.
         count(&mut self.state.lock().unwrap(), &self.faults, false)?;
         self.inner.add_name(path, name)
     }

@@ -74,7 +74,7 @@ impl Place {
         SetPaths { records: Some(self.records()), ..SetPaths::dir(self.out()) }
     }
 
-    /// What the user who seals here knows of what she sealed.
+    /// The records of the sealing user.
     pub fn records(&self) -> PathBuf {
         self.dir.path().join("records")
     }
@@ -131,7 +131,7 @@ pub fn code_of(code: &str) -> pantile::Code {
     }
 }
 
-/// Writes a file and sets its time into the past, so that nothing waits for the clock.
+/// Writes a file and sets its time into the past, so that no test waits for the clock.
 pub fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
     age(path, 1_600_000_000 + bytes.len() as u64);
@@ -172,7 +172,7 @@ pub fn awkward_tree(root: &Path, seed: u64) {
     fs::set_permissions(root.join("empty dir"), fs::Permissions::from_mode(0o700)).unwrap();
 }
 
-/// What a tree is: kind, mode, time and content by path.
+/// Kind, mode, time and content of a tree by path.
 pub fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut todo = vec![PathBuf::new()];
@@ -226,7 +226,7 @@ pub fn rot(place: &Place, path: &Path, at: u64) {
     make_shards_younger(place);
 }
 
-/// Outlives what nobody can set back: that a file or directory was touched.
+/// Hides the time of the last touch of a file or directory, which cannot be set back.
 pub fn make_shards_younger(place: &Place) {
     // A clock that keeps times of files ticks more slowly than the one that is asked.
     std::thread::sleep(Duration::from_millis(20));
@@ -254,7 +254,8 @@ pub fn forge(block: &mut [u8], wanted: pantile_format::Crc64) {
         pantile_format::Crc64::of(block).0
     };
     let base = crc(0);
-    // By its highest bit: what a choice of bits of the tail adds to the checksum, and the choice.
+    // By its highest bit: the change of the checksum by a choice of bits of the tail, and the
+    // choice.
     let mut pivots = [None; 64];
     for i in 0..64 {
         let (mut adds, mut bits) = (crc(1 << i) ^ base, 1u64 << i);

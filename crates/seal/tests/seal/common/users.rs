@@ -9,7 +9,7 @@ use std::path::Path;
 /// Any user but root.
 pub const USER: u32 = 65534;
 
-/// Whether this is root, without whom there is no second user to try.
+/// True for root: without it no second user can be tried.
 pub fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -34,7 +34,7 @@ pub fn give(path: &Path) {
     }
 }
 
-/// A tree of two files that everybody may read, sealed.
+/// A sealed tree of two files that all users can read.
 pub fn sealed(mode: Mode) -> Place {
     let place = Place::new();
     fs::create_dir_all(place.tree().join("d")).unwrap();

@@ -1,4 +1,4 @@
-//! A bug in each mechanism that keeps what was flushed.
+//! A bug in each mechanism that keeps flushed content.
 
 use crate::real::{Real, SHAPES, Shape, WEATHERS, hush};
 use crate::{is_caught, meant, run};
@@ -43,9 +43,9 @@ impl Worlds {
 /// Codes of restless worlds.
 const RESTLESS: [&str; 4] = ["mirror:2", "raid5:2", "mirror:3", "raid6:2"];
 
-/// Few places, whole stripes only, and a crash every few requests. Where devices lose writes, what
-/// a forgotten record wrote lies where the next session writes the same stripe, and is not
-/// overwritten; where they come and go, every step of a rebuild is a last one.
+/// Few places, whole stripes only, and a crash every few requests. On devices that lose writes,
+/// blocks of a forgotten record stay where the next session writes the same stripe. With devices
+/// that come and go, every step of a rebuild can be the last.
 fn restless(code: &'static str, faults: &[Fault]) -> Real {
     let shape = Shape {
         placement: None,
@@ -62,9 +62,8 @@ fn restless(code: &'static str, faults: &[Fault]) -> Real {
     real
 }
 
-/// Seeds within which a bug is caught: its chance is one in hundreds, or in some thousands of what
-/// is done within milliseconds. What needs many is looked for from where it was found when this was
-/// written.
+/// Seeds within which a bug is caught: its chance is one in hundreds, or in some thousands of quick
+/// runs. The search for a rare bug begins near a seed that found it.
 fn seeds(bug: Bug) -> Range<u64> {
     match bug {
         Bug::GivesGenerationsAgain => 1350..9000,

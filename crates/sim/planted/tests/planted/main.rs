@@ -26,7 +26,7 @@ fn run(worlds: &[Real], bug: Option<Bug>, seed: u64) -> Result<Stats, Failure> {
     with(bug, || worlds[(seed % worlds.len() as u64) as usize].run(seed))
 }
 
-/// Returns whether some seed of a range fails with a bug, and passes without it.
+/// Returns true if some seed of a range fails with a bug, and passes without it.
 ///
 /// Blame of a device is no failure beside a bug: a loss is.
 fn is_caught(bug: Bug, worlds: Vec<Real>, seeds: Range<u64>) -> bool {

@@ -1,4 +1,4 @@
-//! Bugs on purpose: each breaks one rule that keeps what was flushed, and the simulation must find
+//! Bugs on purpose: each breaks one rule that keeps flushed content, and the simulation must find
 //! it.
 
 use crate::engine::Engine;
@@ -26,7 +26,7 @@ pub enum Bug {
     /// Requests are answered although a device was lost and no record says so; the next record for
     /// another reason does.
     AnswersBeforeLossIsRecorded,
-    /// The cursor of a rebuild moves when its writes are done, and nothing flushes them.
+    /// The cursor of a rebuild moves when its writes are done, without a flush.
     MovesCursorBeforeFlush,
     /// A physical stripe that is being read is written to.
     IgnoresPins,
@@ -34,7 +34,7 @@ pub enum Bug {
     RefersToUnflushedSnapshot,
     /// A session has the number of the one before.
     KeepsSessionNumber,
-    /// The last record counts without a look at what it maps.
+    /// The last record counts without a check of its blocks.
     BelievesLastRecord,
     /// Records overwrite the oldest of the ring that no snapshot has.
     OverrunsJournal,
@@ -44,10 +44,9 @@ pub enum Bug {
     AnswersBeforeFlush,
     /// Scrub calls everything clean.
     ScrubSeesNothing,
-    /// Whoever looks up where a block lies is told of the devices although memory has something
-    /// newer.
+    /// The lookup of a block gives its devices although memory has newer content.
     LooksPastMemory,
-    /// The record that says of another that it is durable is written beside it.
+    /// A record is written beside the one whose durability it states.
     ProvesTooEarly,
     /// The margin is one device too high.
     PromisesOneMore,
@@ -60,7 +59,7 @@ pub enum Bug {
     EndsBeforeParity,
     /// The record of an end leaves out the last stripe.
     EndsInPart,
-    /// Others may write to what an epoch holds.
+    /// Others may write to blocks of an epoch.
     LetsOthersWrite,
     /// The place of a stripe of an epoch that is aborted is free although its last write is not
     /// reported.
@@ -138,7 +137,7 @@ pub fn with<T>(bug: Option<Bug>, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Returns whether volumes of this thread have a bug. Every line of `bugs.patch` asks it.
+/// Returns true if volumes of this thread have a bug. Every line of `bugs.patch` asks it.
 pub(crate) fn has(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
@@ -162,7 +161,7 @@ pub(crate) fn written_too_early(engine: &Engine, updates: &Updates) -> Vec<(Slot
     in_runs(pieces)
 }
 
-/// Takes the generation out of what an action reads or computes checksums with.
+/// Removes the generation from the checksums of an action.
 pub(crate) fn forget_generation(action: &mut Action) {
     match action {
         Action::Read { generation, .. } => *generation = 0,

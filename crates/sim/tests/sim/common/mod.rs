@@ -2,13 +2,12 @@
 //! own.
 //!
 //! Each user block has two places on each device: a block of data and, behind it, one of metadata
-//! that names block, version and checksum. A commit writes new versions to the places not in use,
-//! flushes every device, then switches. So what is in use is durable and never overwritten. A
-//! superblock, smaller than a sector, holds the session: a device with an older one missed
-//! something, and nothing on it counts. (A loss needs no record: the others go on to newer
-//! versions.) Opening takes the newest version of each block that verifies, brings all devices to
-//! it, flushes, and only then begins a session. With one device there is no tolerance, with n
-//! devices it is n - 1.
+//! with block, version and checksum. A commit writes new versions to free places, flushes every
+//! device, then switches. So places in use are durable and never overwritten. A superblock, smaller
+//! than a sector, holds the session: a device with an older one missed a write, and its content
+//! does not count. (A loss needs no record: the others go on to newer versions.) Opening takes the
+//! newest verified version of each block, brings all devices to it, flushes, and only then begins a
+//! session. The tolerance of n devices is n - 1.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,30 +27,30 @@ pub const DEVICE_BLOCKS: u64 = 1 + 4 * USER_BLOCKS;
 /// Dirty blocks that start a commit.
 const DIRTY_MOST: usize = 12;
 
-/// What is wrong with a toy.
+/// Bug of a toy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Answers a flush when all is written.
     AnswersBeforeFlush,
     /// Flushes all devices but the last.
     ForgetsOneFlush,
-    /// Opens with what a device holds that missed writes, if it is the newest version.
+    /// Opens with the content of a device that missed writes, if it has the newest version.
     TrustsStaleDevice,
-    /// Opens with what the first device holds, be it old.
+    /// Opens with the content of the first device, even an old one.
     ReadsStaleMirror,
     /// Gives the block before in reads of many.
     GivesOtherBlock,
     /// Gives versions whose data it does not verify.
     TakesTornBlock,
-    /// Gives what it reads, whatever the checksum.
+    /// Gives content of any checksum.
     DropsChecksum,
-    /// Writes over what is in use.
+    /// Overwrites places in use.
     WritesInPlace,
     /// Serves after opening without bringing the devices to one state.
     SkipsCatchUp,
     /// Lets a buffer go while it is written.
     ReleasesTooEarly,
-    /// Keeps the buffers of what was overwritten in memory.
+    /// Keeps the buffers of overwritten blocks in memory.
     Leaks,
     /// Waits for a device that is gone.
     WaitsForever,
@@ -70,7 +69,7 @@ pub struct Toy {
     actions: VecDeque<Action>,
     next: u64,
     ios: BTreeMap<IoId, Purpose>,
-    /// What verified when the volume was opened: (block, place) -> version and the devices that
+    /// Verified versions when the volume was opened: (block, place) -> version and the devices that
     /// hold it.
     found: BTreeMap<(u64, u64), BTreeMap<Slot, Meta>>,
     sessions: BTreeMap<Slot, u64>,
@@ -79,7 +78,7 @@ pub struct Toy {
     version: u64,
     dirty: BTreeMap<u64, Operand>,
     commit: BTreeMap<u64, Operand>,
-    /// Where the commit goes: place, version and checksum per device.
+    /// Target of the commit: place, version and checksum per device.
     targets: BTreeMap<u64, InUse>,
     waiters: Vec<RequestId>,
     commit_waiters: Vec<RequestId>,
@@ -327,8 +326,8 @@ impl Toy {
         if zeros { self.copy(index) } else { self.read_copy(index) }
     }
 
-    /// The only good copy of a version has gone bad since it was found; so nobody was promised that
-    /// version.
+    /// The only good copy of a version has gone bad since it was found; so the version was promised
+    /// to no user.
     fn forget(&mut self, index: usize) {
         let Copy { block, ref from, ref mut to, .. } = self.copies[index];
         let place = from.place;
@@ -380,7 +379,7 @@ impl Toy {
         }
     }
 
-    /// What a device holds that missed something must not be found another time.
+    /// Old content of a device that missed a write must not be found later.
     fn spoil_the_forgotten(&mut self) {
         let stale: Vec<Slot> =
             self.present.iter().copied().filter(|slot| !self.sessions.contains_key(slot)).collect();
@@ -701,7 +700,7 @@ impl Toy {
             return self.found_block(read.request, read.index, Some(Operand::Buffer(buffer)));
         }
         self.release(Operand::Buffer(buffer));
-        // Another version may have come into use meanwhile, and this one been overwritten.
+        // Another version may have come into use, and this one been overwritten.
         match self.in_use.get(&read.block) == Some(&read.from) {
             true => drop(read.tried.insert(slot)),
             false => read.tried.clear(),

@@ -9,7 +9,7 @@ use pantile_volume::{EpochId, Event, Slot, UserBlock, Volume};
 use std::collections::BTreeSet;
 
 /// Every shape in every weather, with more places in some, because epochs need them, and less
-/// memory in most, because what is in memory is not lost.
+/// memory in most, because blocks in memory are not lost.
 pub fn worlds() -> Vec<Real> {
     let world = |(index, (faults, shape)): (usize, (&&[sim::Fault], &Shape))| {
         let spare_stripes = shape.spare_stripes + [0, 4, 12][index % 3];
@@ -104,15 +104,15 @@ fn lost_of(told: &Told) -> BTreeSet<u64> {
     }
 }
 
-/// Each device in turn: what it alone had is named, block by block; nothing else is lost; written
-/// again it can be sealed.
+/// Each device in turn: the blocks that it alone had are named, and no others are lost; written
+/// again the epoch can be sealed.
 pub fn losses_are_exact(code: &'static str) {
     let slots = Bench::new(code).real.geometry.slots() as u32;
     let mut losses = 0;
     for slot in 0..slots {
         let mut bench = Bench::new(code);
         let epoch = bench.begin(1 << 20);
-        // Some of every stripe: no parity can be made, and nothing stays in memory.
+        // Some of every stripe: no parity can be written, and no block stays in memory.
         let all = bench.real.geometry.user_blocks();
         let written: Vec<u64> = (0..all).filter(|block| block % 3 != 0).collect();
         written.iter().for_each(|&block| bench.write(epoch, block, true));

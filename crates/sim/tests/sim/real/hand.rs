@@ -61,7 +61,7 @@ impl Hand {
         self.perform_all()
     }
 
-    /// One step; `false` when there is nothing to do.
+    /// Performs one step; `false` if none is left.
     pub fn step(&mut self) -> bool {
         let event = self.world.step(Lie::Honest);
         event.is_some_and(|event| {
@@ -94,7 +94,7 @@ impl Hand {
         self.ask(&Ask::Read { first: UserBlock(0), count: self.real.config.user_blocks as u32 })
     }
 
-    /// What can be had of each block.
+    /// The content of each block, if it is recoverable.
     pub fn read_each(&mut self) -> Vec<Option<Data>> {
         let one = |told| match told {
             Told::Blocks(blocks) => Some(blocks[0].unwrap_or([0; 16])),

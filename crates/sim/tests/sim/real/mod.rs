@@ -21,7 +21,7 @@ pub struct Driven {
     pub volume: Volume,
     /// True if all maps are checked after each event.
     pub checks: bool,
-    /// Nothing but crashes happens to its devices: none may be said to have given wrong blocks.
+    /// True if its devices only have crashes: none may be blamed for wrong blocks.
     pub is_sound: bool,
     /// Seconds since 1970 at its last idle event; each one is half an hour later, so that blocks in
     /// the log become old. `None`: time stands still.
@@ -205,7 +205,7 @@ pub fn patched_worlds() -> Vec<Real> {
     let world = |(number, (faults, shape)): (usize, (&&[Fault], &Shape))| {
         let dirty_mark = [None, Some(4)][(number + number / PATCHED_SHAPES.len()) % 2];
         let mut real = Real { dirty_mark, ..Real::new(shape, faults) };
-        // Who has nothing else to do merges what is in the log.
+        // An idle volume merges the log.
         real.config.idles = number % 4 == 3;
         real.config.requests = 500;
         real
@@ -289,8 +289,7 @@ impl Real {
         Ok(Driven { volume, checks: true, is_sound: false, clock: None, patched: 0 })
     }
 
-    /// As [`Real::make`] does. Where nothing but crashes happens to its devices none of them may be
-    /// said to have given wrong blocks.
+    /// As [`Real::make`] does. Devices that only have crashes must not be blamed for wrong blocks.
     pub fn make_watched(&self, start: Start<'_>) -> Result<Driven, Refusal> {
         let is_sound = self.watches && self.config.faults.is_empty();
         Ok(Driven { is_sound, clock: Some(0), ..self.make(start)? })
@@ -318,8 +317,8 @@ impl Real {
         Ok(())
     }
 
-    /// As worlds were before engines were told that nobody asks, anybody read devices without them,
-    /// or they committed by themselves: what failed there fails there again.
+    /// The worlds before idle events, direct reads and commits of the engine's own: their failed
+    /// seeds fail there again.
     pub fn in_the_old_world(mut self) -> Real {
         (self.config.idles, self.config.direct_reads, self.dirty_mark) = (false, false, None);
         self
@@ -371,7 +370,7 @@ pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// Tells a volume an event and goes on until there is nothing to do; what the last user was told.
+/// Sends a volume an event and continues until it rests; returns the last answer to a user.
 pub fn rest(world: &mut sim::World, volume: &mut Volume, mut event: Option<Event>) -> Option<sim::Told> {
     let mut told = None;
     loop {

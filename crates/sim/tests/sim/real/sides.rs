@@ -20,7 +20,7 @@ pub fn all(hand: &Hand) -> impl Iterator<Item = Slot> + use<> {
     (0..hand.world.disks().len() as u32).map(Slot)
 }
 
-/// Opens the volume with these devices alone, as somebody does who has no others.
+/// Opens the volume with these devices alone.
 pub fn open_alone(hand: &mut Hand, side: &[u32]) {
     hand.world.kill(Kill::Power);
     let others: Vec<Slot> = all(hand).filter(|slot| !side.contains(&slot.0)).collect();
@@ -32,7 +32,7 @@ pub fn open_alone(hand: &mut Hand, side: &[u32]) {
     hand.open_again();
 }
 
-/// Puts a device in that comes from elsewhere.
+/// Puts in a device from elsewhere.
 pub fn put_in(hand: &mut Hand, slot: u32, disk: &Disk) {
     hand.world.kill(Kill::Power);
     hand.world.disks_mut()[slot as usize] = disk.clone();
@@ -41,7 +41,7 @@ pub fn put_in(hand: &mut Hand, slot: u32, disk: &Disk) {
     }
 }
 
-/// Returns whether two halves of a mirror that each ran alone are refused.
+/// Returns true if two halves of a mirror that each ran alone are refused.
 pub fn halves_are_refused() -> bool {
     let mut hand = Hand::new(&Shape { code: "mirror:2", ..SHAPE });
     hand.fill(1);

@@ -1,7 +1,7 @@
-//! Claim: a set holds what lies in its sources, all of it and nothing else: no other tree of the
-//! same name, no file that only looks as it did, and what lies beside the shards, too. What
-//! somebody did to a file is never undone without a trace, and what is restored is as open to
-//! others as it was, not for a moment more.
+//! Claim: a set holds the whole content of its sources and nothing else: no other tree of the same
+//! name, no changed file of an unchanged look, and also the files beside the shards. Changes by a
+//! user are never undone without a trace, and restored files are as open to others as before, at
+//! every moment.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -47,7 +47,7 @@ fn another_tree_of_the_same_name_is_refused_and_one_that_was_moved_is_not() {
 }
 
 #[test]
-fn what_lies_in_the_directory_of_the_shards_is_sealed_too() {
+fn files_in_the_directory_of_the_shards_are_sealed_too() {
     let place = Place::new();
     let out = place.tree().join("2024");
     fs::create_dir_all(&out).unwrap();
@@ -72,7 +72,7 @@ fn what_lies_in_the_directory_of_the_shards_is_sealed_too() {
         assert_eq!((report.files, report.skipped.len()), (3, 0), "{round}");
         assert_eq!(unsealed(), "2024 2024/a.jpg 2024/diary.journal b.jpg");
     }
-    // Shards of another set there are left out, and it is said.
+    // Shards of another set there are left out, and reported.
     let other = place.dir.path().join("other");
     write(&other, b"other");
     seal(&SealOptions { sources: vec![other], ..options.clone() }, &mut Silent).unwrap();
@@ -146,8 +146,8 @@ fn files_that_were_exchanged_under_the_same_times_are_not_taken_for_unchanged() 
         let all = SealOptions { read_all: true, ..again.clone() };
         let report = seal(&all, &mut Silent);
         if mode == Mode::Beside {
-            // Both blocks of a stripe are gone with their old content: parity is made anew where
-            // that is borne.
+            // Both blocks of a stripe are gone with their old content: parity is computed again if
+            // the code tolerates that.
             report.unwrap();
         } else {
             assert_eq!(report.unwrap().changed, 2);
@@ -188,7 +188,7 @@ fn a_directory_renamed_into_place_is_not_taken_for_the_one_that_was_sealed() {
         assert!(shards(&place.out()) == before, "nothing is written");
         if mode == Mode::Beside {
             let aside = format!("{}.before-heal", file.display());
-            // Where the source itself is another one now, she has to say that this is the place.
+            // If the source itself was replaced, the user must name its place.
             let sources = if swapped.is_empty() { vec![tree.clone()] } else { Vec::new() };
             let set = SetPaths { disks: at(&sources), ..place.set() };
             let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
@@ -216,7 +216,7 @@ fn shards_from_the_future_do_not_vouch_for_files() {
     );
     exchange(&place);
     tick();
-    // One that tells of a wrong clock is enough.
+    // One from a wrong clock is enough.
     set_time(3, SystemTime::now());
     assert_eq!(place.reseal().source_bytes_read, 18_000);
     tick();
@@ -230,7 +230,7 @@ fn a_shard_that_was_healed_does_not_look_younger() {
         flip(&place.tree().join("a"), 77);
         tick();
         let there: Vec<usize> = (0..5).filter(|&column| place.shard(column).exists()).collect();
-        // One copy of each header: all shards are written anew, and nothing is lost.
+        // One copy of each header: all shards are rebuilt, and nothing is lost.
         there.iter().for_each(|&column| flip(&place.shard(column), 100));
         let report = place.heal().unwrap();
         assert_eq!(report.shards_written.len(), there.len(), "{mode:?}");
@@ -260,7 +260,7 @@ impl<F: Fn()> Progress for Meanwhile<F> {
 }
 
 #[test]
-fn what_changes_while_it_is_sealed_is_seen_the_next_time() {
+fn changes_during_a_seal_are_seen_the_next_time() {
     for mode in [Mode::Full, Mode::Beside] {
         for first in [true, false] {
             let place = Place::new();
@@ -289,7 +289,7 @@ fn what_changes_while_it_is_sealed_is_seen_the_next_time() {
 }
 
 #[test]
-fn what_changes_while_a_seal_is_killed_is_seen_the_next_time() {
+fn changes_during_a_killed_seal_are_seen_the_next_time() {
     let start = two_files(Mode::Full);
     write(&start.tree().join("c"), &Seed(3).bytes(50_000));
     for after in 0.. {
@@ -326,7 +326,7 @@ fn what_changes_while_a_seal_is_killed_is_seen_the_next_time() {
 }
 
 #[test]
-fn what_lies_beside_a_new_file_is_not_read() {
+fn files_beside_a_new_one_are_not_read() {
     let place = Place::new();
     let tree = place.tree();
     fs::create_dir_all(tree.join("d")).unwrap();
@@ -350,7 +350,7 @@ fn what_lies_beside_a_new_file_is_not_read() {
 }
 
 #[test]
-fn what_lies_beside_the_shards_is_not_read_again_for_their_sake() {
+fn files_beside_new_shards_are_not_read_again() {
     let place = Place::new();
     for out in [place.tree(), place.tree().join("parity")] {
         let _ = fs::remove_dir_all(place.tree());
@@ -371,7 +371,7 @@ fn what_lies_beside_the_shards_is_not_read_again_for_their_sake() {
 }
 
 #[test]
-fn what_was_touched_and_is_as_it_was_is_read_once() {
+fn touched_and_unchanged_files_are_read_once() {
     let place = two_files(Mode::Full);
     for name in ["a", "b"] {
         let path = place.tree().join(name);
@@ -398,7 +398,7 @@ fn an_edit_that_kept_its_time_is_kept_aside_when_it_is_healed() {
     let aside = format!("{}.before-heal", path.display());
     assert_eq!((report.files_healed.len(), &report.kept_aside), (1, &vec![aside.clone()]));
     assert!(fs::read(&path).unwrap() == sealed && fs::read(&aside).unwrap() == edited);
-    // What is there already is not overwritten.
+    // Existing files are not overwritten.
     flip(&path, 78);
     let report = place.heal().unwrap();
     assert_eq!(report.kept_aside, [format!("{aside}.1")]);
@@ -406,7 +406,7 @@ fn an_edit_that_kept_its_time_is_kept_aside_when_it_is_healed() {
     assert!(!Path::new(&format!("{aside}.2")).exists());
 }
 
-/// Ends the work after so many reports of progress, and looks at a directory until then.
+/// Ends the work after this many reports of progress, and watches a directory until then.
 struct Ends<'p> {
     left: Cell<u32>,
     dir: &'p Path,
@@ -457,7 +457,7 @@ fn an_unseal_that_was_cut_off_and_run_again_restores_modes_and_times_of_director
         assert_eq!(below(&target), below(&tree), "after {after}");
     }
     assert!(cut_off > 2, "{cut_off}");
-    // A directory of the user's own keeps what it has.
+    // An existing directory of the user keeps its rights.
     fs::remove_dir_all(&target).unwrap();
     fs::create_dir_all(target.join("open")).unwrap();
     fs::set_permissions(target.join("open"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -466,7 +466,7 @@ fn an_unseal_that_was_cut_off_and_run_again_restores_modes_and_times_of_director
 }
 
 #[test]
-fn what_is_there_already_is_compared_and_not_written() {
+fn existing_files_are_compared_and_not_written() {
     let place = two_files(Mode::Full);
     place.unseal().unwrap();
     let options =

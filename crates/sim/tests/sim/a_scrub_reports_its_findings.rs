@@ -1,4 +1,4 @@
-//! What a scrub says of what it finds: where it lies, and whether it is wrong or cannot be read.
+//! Findings of a scrub: their places, and whether a block is wrong or cannot be read.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -84,11 +84,11 @@ const fn bad(slot: u32) -> BadMetadata {
     BadMetadata { slot: Slot(slot), superblocks: 0, journal: false, snapshot: false, definition: false }
 }
 
-/// What is damaged of one device, what a scrub says of it, and what it did not touch.
+/// Damage to one device, and the scrub's report of it.
 type Damage = (fn(&mut Hand), BadMetadata);
 
 #[test]
-fn what_says_where_stripes_are_is_judged_by_device_and_written_anew() {
+fn bad_metadata_is_judged_by_device_and_written_again() {
     let rot_superblocks = |hand: &mut Hand| {
         places(hand, 2).iter().for_each(|&at| hand.world.disks_mut()[2].flip(at, 999));
     };
@@ -145,11 +145,11 @@ fn what_says_where_stripes_are_is_judged_by_device_and_written_anew() {
     }
 }
 
-/// What a power failure tore and something newer has superseded is no fault of a device.
+/// A torn superblock with a newer one beside it is no fault of a device.
 #[test]
 fn a_place_of_a_superblock_that_was_torn_before_is_not_called_bad() {
     for torn in 0..3 {
-        // While nobody ran; one whole place is left.
+        // While no engine ran; one whole place is left.
         let mut hand = filled();
         hand.world.kill(pantile_sim::Kill::Power);
         for (place, at) in places(&hand, 3).into_iter().enumerate() {
@@ -177,7 +177,7 @@ fn a_place_of_a_superblock_that_was_torn_before_is_not_called_bad() {
     }
 }
 
-/// The text of a code that no family names lies beside them.
+/// The text of a code without a family is stored beside them.
 #[test]
 fn the_text_of_a_code_is_judged_and_written_anew() {
     let code = crate::real::SHAPES

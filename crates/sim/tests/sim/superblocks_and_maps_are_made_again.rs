@@ -1,5 +1,5 @@
-//! Superblocks that are gone on more devices than the code bears are made again from one that is
-//! left, and maps that are gone on all from what the chunks say of themselves.
+//! Superblocks that are lost on more devices than tolerable are made again from a remaining one,
+//! and maps that are lost on all from the headers of chunks.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -85,7 +85,7 @@ fn all(hand: &Hand) -> Vec<Slot> {
 
 #[test]
 fn superblocks_are_made_again_from_one_that_is_left_and_the_log_is_kept() {
-    // A mirror is opened with the one that is left.
+    // A mirror is opened with the remaining one.
     for code in CODES.into_iter().filter(|code| !code.starts_with("mirror")) {
         let mut hand = Hand::new(&Shape { code, ..SHAPE });
         hand.fill(1);
@@ -96,7 +96,7 @@ fn superblocks_are_made_again_from_one_that_is_left_and_the_log_is_kept() {
         hand.world.kill(Kill::Power);
         let left = without_superblocks(&mut hand);
         hand.open_again();
-        assert!(hand.volume.refused().is_some(), "{code}: more is gone than it bears");
+        assert!(hand.volume.refused().is_some(), "{code}: more is gone than it tolerates");
         hand.world.kill(Kill::Power);
         let of = all(&hand);
         let anew = superblocks_again(&hand.real.geometry, &left, &of[..of.len() - 1]);
@@ -171,7 +171,7 @@ fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
                     (left.session.0, left.update) = (number, number);
                     (left.first_record.0, left.generation_floor.0) = (number, number);
                     left.snapshot.iter_mut().for_each(|snapshot| snapshot.record.0 = number);
-                    // It is what the device has, too.
+                    // The device has the same one.
                     let block = left.encode();
                     let places = places(&hand, last);
                     let disk = &mut hand.world.disks_mut()[last.0 as usize];
@@ -186,7 +186,7 @@ fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
             let anew = maps_anew(&hand.real.geometry, &left, &here, &found, HistoryId([77; 16]));
             assert_eq!(anew.stripes, u64::from(SHAPE.logical_stripes), "{number}");
             write(&mut hand, &anew);
-            // The second session goes on from what the first has written.
+            // The second session continues from the writes of the first.
             for _ in 0..2 {
                 hand.open_again();
                 assert_eq!(hand.volume.refused(), None, "{number}, of a superblock: {of_superblock}");
@@ -197,7 +197,7 @@ fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
     }
 }
 
-/// What cannot be opened again is not written, and what was there stays.
+/// A superblock that would be refused is not written, and the old ones stay.
 #[test]
 fn no_session_begins_whose_superblock_would_be_refused() {
     let mut hand = Hand::new(&SHAPE);

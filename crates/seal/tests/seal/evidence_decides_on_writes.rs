@@ -1,6 +1,5 @@
-//! Claims: without checksums nothing is written in a stripe of which something is in doubt; what
-//! the equations contradict is never called clean, whatever the checksums say; and a guess is made
-//! only if it was asked for.
+//! Claims: without checksums no block of a doubtful stripe is written; a contradiction of the
+//! equations is never called clean, whatever the checksums are; and a guess needs a request.
 
 use crate::common::*;
 use pantile_format::Crc64;
@@ -12,7 +11,7 @@ use std::path::Path;
 const BODY: u64 = pantile_format::BODY_OFFSET;
 const BLOCK: u64 = 4096;
 
-/// One file over all data columns of so many stripes.
+/// One file over all data columns of this many stripes.
 fn sealed(code: &str, stripes: u64, checksums: bool) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -80,7 +79,7 @@ fn a_byte_proves_too_little_and_is_repaired_only_by_a_guess_that_is_said() {
         .collect();
     assert_eq!(told, [(1, 5, false), (2, 45, true)]);
     assert!(!found.clean && !found.recoverable && found.needs_heal);
-    // What is certain is repaired, the byte is left.
+    // Certain findings are repaired, the byte is left.
     let report = mend(&place, false).unwrap();
     assert_eq!((report.blocks_repaired, report.blocks_left, report.stripes_guessed), (1, 1, 0));
     assert!(fs::read(place.shard(3)).unwrap() == whole[Path::new("tree.03.shard")]);
@@ -120,7 +119,7 @@ fn a_lost_shard_is_not_made_from_a_stripe_in_doubt_and_called_right() {
     fs::remove_file(place.shard(5)).unwrap();
     spoil(&place.shard(1), BODY + 3 * BLOCK, 500);
     assert_eq!(mend(&place, false).unwrap().blocks_left, 1);
-    // What was made of the stripe is not known, and by checksums it is told.
+    // The stripe's content is unknown, and checksums show that.
     let found = place.verify();
     assert_eq!((found.shards[5].wrong_blocks, found.shards[1].wrong_blocks), (1, 1));
     place.heal().unwrap();
@@ -189,7 +188,7 @@ fn files_computed_without_checksums_from_a_touched_file_are_named_as_doubtful() 
     assert!(healed(&place) != lost);
     let [doubtful] = &report.doubtful[..] else { panic!("{report:?}") };
     assert!(doubtful.path.ends_with("d2/f") && doubtful.reason.contains("d1/f"), "{doubtful:?}");
-    // An equation more shows that something is wrong: nothing is written.
+    // One more equation shows an error: no block is written.
     let (place, _) = without_checksums("raid6:2");
     flip(&place.dir.path().join("d1/f"), 999);
     let report = place.heal().unwrap();

@@ -1,5 +1,5 @@
-//! What a volume says of itself outlives power failures: what was lost and why, how far a scrub
-//! was, which data are lost or suspect.
+//! Reports of a volume outlive power failures: losses and their reasons, the progress of a scrub,
+//! lost and suspect data.
 
 use crate::real::hand::Hand;
 use crate::real::{Shape, usual};
@@ -19,12 +19,12 @@ fn called(status: &Status) -> Vec<u64> {
     status.ranges.iter().flat_map(|range| range.first.0..range.first.0 + range.count).collect()
 }
 
-/// Spoils a stripe on more devices than the code bears.
+/// Spoils a stripe on more devices than the code tolerates.
 fn spoil(hand: &mut Hand, losses: usize) {
     spoil_some(hand, losses, 1);
 }
 
-/// Every so many blocks of its chunks on so many devices, from the first on.
+/// Spoils each `every`th block of its chunks on the first `losses` devices.
 fn spoil_some(hand: &mut Hand, losses: usize, every: usize) {
     let geometry = hand.real.geometry.clone();
     for slot in (0..losses as u32).map(Slot) {
@@ -70,12 +70,12 @@ fn lost_blocks_are_listed_exactly_until_they_are_written_again_whatever_fails_me
             hand.open_again();
             assert_eq!(called(&status(&hand)), lost[nth + 1..], "{code}, after {block}");
         }
-        assert!(matches!(hand.read(), Told::Blocks(_)), "{code}: all of it can be had");
+        assert!(matches!(hand.read(), Told::Blocks(_)), "{code}: all of it can be read");
     }
 }
 
-/// Volumes of a code of which a stripe was spoiled on more devices than the code bears,
-/// after a scrub that could not repair it; and the blocks that are lost.
+/// Volumes with a stripe that was spoiled beyond the tolerance and that a scrub could not repair;
+/// and the lost blocks.
 fn with_a_broken_stripe(code: &'static str, losses: usize) -> (Hand, Vec<u64>) {
     let mut hand = Hand::new(&Shape { spare_stripes: 3, log_rows: 100, ..usual(code) });
     hand.fill(1);
@@ -87,7 +87,7 @@ fn with_a_broken_stripe(code: &'static str, losses: usize) -> (Hand, Vec<u64>) {
     (hand, called(&status))
 }
 
-/// What users have written again themselves was not repaired by the scrub.
+/// Blocks that users have written again were not repaired by the scrub.
 #[test]
 fn a_scrub_calls_repaired_what_it_has_repaired_itself() {
     for whole in [false, true] {
@@ -124,7 +124,7 @@ fn a_second_scrub_with_repair_ends_and_says_the_same() {
         assert_eq!((scrub.running, scrub.repaired, scrub.left), (false, 0, 1), "{code}");
         assert_eq!((again.broken_stripes, again.suspect_stripes), (1, 0), "{code}");
         assert_eq!(called(&again), lost, "{code}");
-        // What was lost beyond what the code bears can be had again, all but what it bears.
+        // Flipped back on all devices but one: the lost blocks are recoverable.
         spoil(&mut hand, losses - 1);
         hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
         let mended = status(&hand).scrub.expect("a scrub");
@@ -136,7 +136,7 @@ fn a_second_scrub_with_repair_ends_and_says_the_same() {
 const LOSSES: [(&str, usize); 5] =
     [("raid6:3", 3), ("raid5:2", 2), ("mirror:3", 3), ("dcode:5", 3), ("raidq:2+4", 5)];
 
-/// Nobody opens the volume again meanwhile, and no stripe is written as a whole.
+/// The volume is not opened again, and no stripe is written as a whole.
 #[test]
 fn a_stripe_of_which_every_lost_block_is_written_again_has_lost_nothing_in_the_same_session() {
     for (code, losses) in LOSSES {
@@ -156,18 +156,18 @@ fn has_lost_nothing(hand: &mut Hand, code: &str) {
     let after = status(hand);
     assert_eq!((after.broken_stripes, after.suspect_stripes), (0, 0), "{code}: {after:?}");
     assert!(after.ranges.is_empty() && !after.failed, "{code}: {after:?}");
-    assert!(matches!(hand.read(), Told::Blocks(_)), "{code}: all of it can be had");
+    assert!(matches!(hand.read(), Told::Blocks(_)), "{code}: all of it can be read");
     hand.rest(Some(Event::Scrub(Scrub::Start { repair: false })));
     let scrub = status(hand).scrub.expect("a scrub");
     assert!(!scrub.running && !scrub.is_bad(), "{code}: {scrub:?}");
 }
 
-/// Devices that did not give blocks give them again: whoever reads them finds out.
+/// Unreadable blocks become readable again, which the next read finds.
 #[test]
 fn a_stripe_of_which_every_lost_block_could_be_read_after_all_has_lost_nothing() {
     for (code, losses) in LOSSES {
         let (mut hand, lost) = with_a_broken_stripe(code, losses);
-        // What was flipped is flipped back.
+        // The same bits are flipped back.
         spoil(&mut hand, losses);
         assert_eq!(status(&hand).broken_stripes, 1, "{code}");
         for &block in &lost {
@@ -179,8 +179,8 @@ fn a_stripe_of_which_every_lost_block_could_be_read_after_all_has_lost_nothing()
     }
 }
 
-/// A scrub with repair ends when what it found is written anew, and says what it could and could
-/// not do.
+/// A scrub with repair ends when its findings are written again, and reports repaired and lost
+/// blocks.
 #[test]
 fn a_scrub_says_apart_what_it_repaired_and_what_it_could_not() {
     for (losses, repaired, left) in [(1, 1, 0), (2, 1, 0), (3, 0, 1)] {
@@ -262,7 +262,7 @@ fn why_and_when_a_device_was_lost_and_what_it_did_wrong_is_kept() {
         assert_eq!(device.state, DeviceState::Lost, "{code}");
         let known = device.known;
         assert_eq!((known.reason, known.errno, known.since), (Reason::WRITE_FAILED, 5, 200), "{code}");
-        // It comes back as it was: what it did is not forgotten; another device has done nothing.
+        // It comes back as it was: its faults are not forgotten; another device has none.
         for (found, errors) in [(Found::Stale, erred.media_errors), (Found::Blank, 0)] {
             hand.world.put_back(Slot(1), found);
             hand.rest(Some(Event::DeviceCame(Slot(1), found)));
@@ -305,7 +305,7 @@ fn no_device_is_blamed_for_a_row_of_the_log_that_was_written_again_while_it_was_
     }
 }
 
-/// Whoever calls all well is right: with nothing listed, everything can be read.
+/// A clean report is right: with nothing listed, everything can be read.
 #[test]
 fn a_rebuild_does_not_call_whole_what_it_could_not_make_again() {
     let mut hand = Hand::new(&usual("raid6:3"));

@@ -1,5 +1,5 @@
-//! Claim: what somebody else made, or does meanwhile, leads nobody to write, read or wait beyond
-//! what she asked for: sets that name paths, links in the place of shards, journals, names that are
+//! Claim: files and acts of other users lead no command to write, read or wait beyond its
+//! arguments: sets that name paths, links in the place of shards, journals, names that are
 //! exchanged, locks.
 
 use crate::common::fault::{FaultDisk, Faults};
@@ -15,7 +15,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-const SECRET: &[u8] = b"a secret of somebody who is not asked";
+const SECRET: &[u8] = b"a secret of another user";
 
 fn sealed(mode: Mode) -> Place {
     let place = Place::new();
@@ -30,7 +30,7 @@ fn sealed(mode: Mode) -> Place {
     place
 }
 
-/// As somebody who has the set alone would see it.
+/// As another user with the set alone.
 fn without_record(place: &Place) -> HealOptions {
     HealOptions { set: SetPaths::dir(place.out()), ..Default::default() }
 }
@@ -53,7 +53,7 @@ fn a_source_that_only_the_set_names_is_shown_and_not_written() {
     let set = SetPaths::dir(place.out());
     let found = verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
     assert_eq!(found.sources, [place.tree().display().to_string()]);
-    // Who sealed it here needs say nothing.
+    // The user who sealed it here names no place.
     assert_eq!(place.heal().unwrap().files_healed.len(), 2);
     assert!(place.verify().clean);
 }
@@ -91,7 +91,7 @@ fn an_empty_directory_where_a_source_was_is_filled() {
     let other = place.dir.path().join("other");
     fs::rename(place.tree(), &other).unwrap();
     fs::create_dir(place.tree()).unwrap();
-    // Nothing but the copy holds what was lost: the whole of it is more than the code tolerates.
+    // Only the copy has the lost content: the loss of all of it is more than the code tolerates.
     fs::rename(other.join("b"), place.tree().join("b")).unwrap();
     fs::create_dir(place.tree().join("d")).unwrap();
     fs::rename(other.join("d/c"), place.tree().join("d/c")).unwrap();
@@ -112,7 +112,7 @@ fn a_link_in_the_place_of_a_shard_leads_nobody_to_write_elsewhere() {
         fs::remove_file(place.shard(column)).unwrap();
         symlink(to, place.shard(column)).unwrap();
     }
-    // Neither for a stranger nor for who sealed it here, in whose folder somebody else put them.
+    // Neither for another user nor for the owner, whose folder another user wrote to.
     for options in [without_record(&place), HealOptions { set: place.set(), ..Default::default() }] {
         let healed = heal(&options, &mut Silent).unwrap();
         assert_eq!((healed.moved_aside.len(), healed.shards_written.len()), (2, 2), "{healed:?}");
@@ -127,7 +127,7 @@ fn a_link_in_the_place_of_a_shard_leads_nobody_to_write_elsewhere() {
 }
 
 #[test]
-fn what_cannot_be_opened_now_is_named_and_neither_judged_nor_written() {
+fn unopenable_files_are_named_and_neither_judged_nor_written() {
     for (mode, end) in [(Mode::Full, ".01.shard"), (Mode::Beside, ".03.shard"), (Mode::Beside, "d/c")] {
         let place = sealed(mode);
         let before = shards(&place.out());
@@ -146,7 +146,7 @@ fn what_cannot_be_opened_now_is_named_and_neither_judged_nor_written() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_reported_and_left() {
+fn irregular_files_are_reported_and_left_alone() {
     use rustix::fs::{FileType, Mode as Bits, mknodat};
     let place = sealed(Mode::Full);
     fs::remove_file(place.shard(2)).unwrap();
@@ -242,7 +242,7 @@ fn a_journal_that_says_more_than_a_commit_does_is_refused_before_anything_is_don
     }
 }
 
-/// Each of its records may be what a commit writes, and their number alone is not.
+/// Each record alone could come from a commit, but not their number.
 #[test]
 fn a_journal_writes_no_more_to_a_shard_than_that_is_long() {
     let place = sealed(Mode::Full);
@@ -266,7 +266,7 @@ fn a_journal_writes_no_more_to_a_shard_than_that_is_long() {
 }
 
 #[test]
-fn whoever_waits_for_a_journal_may_end_that() {
+fn reading_a_journal_can_be_cancelled() {
     struct Ended;
     impl Progress for Ended {
         fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
@@ -289,7 +289,7 @@ fn whoever_waits_for_a_journal_may_end_that() {
     assert!(!place.out().join("tree.journal").exists());
 }
 
-/// Whoever owns the shards owns the journal, and root finishes it.
+/// The owner of the shards owns the journal, and root finishes it.
 #[test]
 fn a_journal_that_is_changed_while_it_is_done_writes_no_more_than_one_that_was_not() {
     struct Changing {
@@ -375,7 +375,7 @@ fn holds_secret(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut dir| dir.any(|file| fs::read(file.unwrap().path()).is_ok_and(holds)))
 }
 
-/// A directory with a secret, and links to it and to what it holds, beside a tree.
+/// A directory with a secret, and links to it and to its content, beside a tree.
 fn secret(place: &Place) -> PathBuf {
     let root = place.dir.path().join("root");
     fs::create_dir_all(&root).unwrap();
@@ -398,7 +398,7 @@ fn names_that_are_exchanged_while_a_tree_is_sealed_bring_no_secret_into_the_shar
             options.code = Some(code_of("rs:3+2"));
             options.read_all = true;
             done += u64::from(seal(&options, &mut Silent).is_ok());
-            // The tree itself may be led elsewhere by her who runs this: it is her own link.
+            // The tree itself may be a link of the user who runs this.
             secrets += u64::from(one != "tree" && holds_secret(&out));
             let _ = fs::remove_dir_all(&out);
         });
@@ -437,7 +437,7 @@ fn names_that_are_exchanged_while_files_are_healed_or_restored_lead_nothing_else
 }
 
 #[test]
-fn who_may_read_the_shards_cannot_keep_their_owner_out() {
+fn readers_of_the_shards_cannot_lock_their_owner_out() {
     let place = sealed(Mode::Full);
     let locks: Vec<fs::File> = std::iter::once(place.out())
         .chain((0..5).map(|column| place.shard(column)))

@@ -1,6 +1,6 @@
-//! What more than t devices cannot read any more is lost, and never becomes what it was before:
-//! once a flush was answered and the volume has been stopped, or left alone for a moment, it knows
-//! of its last record that it was durable.
+//! Content that more than t devices cannot read is lost, and never becomes older content. Once a
+//! flush was answered and the volume has been stopped, or left alone for a moment, its last record
+//! is known to be durable.
 
 use crate::real::hand::Hand;
 use crate::real::{Shape, hush};
@@ -34,8 +34,8 @@ const CODES: [&str; 10] = [
 const OLD: Data = [1; 16];
 const NEW: Data = [2; 16];
 
-/// What is written last: all stripes, one block (copies in the log), or as many as fill rows of the
-/// log.
+/// The last writes: all stripes, one block (copies in the log), or enough blocks to fill rows of
+/// the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Stripes,
@@ -55,8 +55,8 @@ impl Written {
     }
 }
 
-/// A volume of [`OLD`], of which a part is [`NEW`], durable, and in the last record. And the
-/// devices before that.
+/// A volume of [`OLD`], with a durable part of [`NEW`] in the last record. And the devices before
+/// that.
 fn written(code: &'static str, written: Written) -> (Hand, Vec<Disk>) {
     let mut hand = Hand::new(&Shape { code, ..SHAPE });
     hand.fill(OLD[0]);
@@ -76,9 +76,9 @@ fn changed(hand: &Hand, before: &[Disk], slot: usize) -> Vec<DeviceBlock> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// What is new on t + 1 devices cannot be read.
+    /// New blocks on t + 1 devices cannot be read.
     Unreadable,
-    /// It is something else.
+    /// They have other content.
     Rot,
     /// t devices are gone, and of one more a block cannot be read.
     GoneAndOneBlock,
@@ -87,8 +87,8 @@ enum Damage {
 impl Damage {
     const ALL: [Damage; 3] = [Damage::Unreadable, Damage::Rot, Damage::GoneAndOneBlock];
 
-    /// Does it to the first t + 1 devices with something new; `false`: there are not so many, or
-    /// the code bears it.
+    /// Damages the first t + 1 devices with new blocks; `false` if there are too few, or the code
+    /// tolerates it.
     fn strike(self, hand: &mut Hand, before: &[Disk]) -> bool {
         let tolerance = hand.real.geometry.tolerance();
         let found = (0..before.len()).map(|slot| (slot, changed(hand, before, slot)));
@@ -113,16 +113,16 @@ impl Damage {
     }
 }
 
-/// What comes between the flush and the damage.
+/// Events between the flush and the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
     /// It is stopped in order.
     Stop,
-    /// Nobody asks for anything.
+    /// Without requests.
     Idle,
-    /// Nobody writes, but somebody reads.
+    /// Reads, but no writes.
     Still,
-    /// The power fails at once; then it is opened, and nobody writes.
+    /// The power fails at once; then it is opened, without writes.
     CrashAndStill,
 }
 
@@ -149,7 +149,7 @@ impl Between {
 }
 
 #[test]
-fn what_cannot_be_read_is_lost_and_not_what_it_was_before() {
+fn unreadable_blocks_are_lost_and_not_old() {
     hush();
     let (mut tried, mut lost, mut taken_back) = (0, 0, Vec::new());
     for code in CODES {
@@ -166,7 +166,7 @@ fn what_cannot_be_read_is_lost_and_not_what_it_was_before() {
             let case = (code, what, between, damage);
             assert_eq!(hand.volume.refused(), None, "{case:?}");
             let (news, new) = (what.blocks(&hand) as usize, hand.read_each());
-            // Where nobody asks, a stripe may have been written as a whole.
+            // In an idle volume a stripe may have been written as a whole.
             let is_old = |content: &Option<Data>| content.is_none_or(|content| content == OLD);
             assert!(new[news..].iter().all(is_old), "{case:?}: {new:?}");
             tried += 1;
@@ -181,12 +181,12 @@ fn what_cannot_be_read_is_lost_and_not_what_it_was_before() {
     assert!(tried > 300 && lost > tried / 2, "{tried} cases, {lost} with something lost");
 }
 
-/// The same damage right after the flush: nothing tells the last record from one that a crash cut
-/// off, so the state before it is given.
+/// Damage right after the flush: the last record looks like one that a crash cut off, so
+/// reads give the state before it.
 #[test]
 fn a_record_that_nothing_says_was_durable_is_taken_back() {
     hush();
-    // Of the left-out one any loss of t + 1 neighbours is borne.
+    // The excluded code tolerates any loss of t + 1 neighbours.
     for code in CODES.into_iter().filter(|code| !code.starts_with("lrc")) {
         let (mut hand, before) = written(code, Written::Stripes);
         hand.world.kill(Kill::Power);
@@ -198,9 +198,9 @@ fn a_record_that_nothing_says_was_durable_is_taken_back() {
 }
 
 /// The power fails after any number of steps of commits that begin while a proof is wanted, and of
-/// the proof: nothing is lost, and all that is new is there once the flush was answered.
+/// the proof: no flushed content is lost, and all new content is there once the flush was answered.
 #[test]
-fn what_was_not_flushed_is_not_made_to_count() {
+fn unflushed_writes_do_not_become_durable() {
     hush();
     let (mut none, mut all) = (0, 0);
     for code in CODES {
@@ -237,7 +237,7 @@ fn what_was_not_flushed_is_not_made_to_count() {
     assert!(none > 100 && all > 100, "{none} times not all of it, {all} times all");
 }
 
-/// A record of nothing is written once, and not while others are.
+/// An empty record is written once, and not while others are.
 #[test]
 fn it_costs_one_write_and_one_flush_of_each_device_and_nothing_while_others_write() {
     hush();

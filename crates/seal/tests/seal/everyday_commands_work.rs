@@ -1,5 +1,5 @@
-//! Claim: one file or folder can be had, healed and listed; what would be done is what is done;
-//! what is not meant is left out.
+//! Claim: one file or folder can be restored, healed and listed; a rehearsal reports the later
+//! changes; unselected paths are left out.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -37,7 +37,7 @@ fn names(changes: &[PathChange], is: Change) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_rehearsal_says_is_what_is_done_and_nothing_is_written() {
+fn a_rehearsal_reports_the_later_changes_and_writes_nothing() {
     let place = place();
     let first = SealOptions { dry_run: true, ..place.options("rs:3+2") };
     let told = seal(&first, &mut Silent).unwrap();
@@ -45,7 +45,7 @@ fn what_a_rehearsal_says_is_what_is_done_and_nothing_is_written() {
     assert_eq!(told.changes.len() as u64, told.added);
     let done = seal(&place.options("rs:3+2"), &mut Silent).unwrap();
     assert_eq!((told.files, told.added, told.stripes), (done.files, done.added, done.stripes));
-    // One of each kind, and paths that change what they are.
+    // One of each kind, and paths that change their kind.
     write(&place.tree().join("a/00.raw"), &Seed(900).bytes(7000));
     fs::remove_file(place.tree().join("a/01.raw")).unwrap();
     fs::rename(place.tree().join("b/02.raw"), place.tree().join("b/other.raw")).unwrap();
@@ -73,7 +73,7 @@ fn what_a_rehearsal_says_is_what_is_done_and_nothing_is_written() {
 }
 
 #[test]
-fn what_fits_a_pattern_is_not_sealed() {
+fn files_that_fit_a_pattern_are_not_sealed() {
     let place = place();
     let exclude = vec!["*.tmp".to_string(), "/a/".to_string(), "!/a/".to_string(), "b/*1.raw".to_string()];
     let options = SealOptions { left_out: Some(without(exclude)), ..place.options("rs:3+2") };
@@ -89,7 +89,7 @@ fn what_fits_a_pattern_is_not_sealed() {
     ] {
         assert_eq!(place.target().join(path).exists(), is_there, "{path}");
     }
-    // What is left out from now on is not gone, however much it is.
+    // Paths that are left out from now on are not gone, in any number.
     let all = SealOptions { left_out: Some(without(vec!["*.raw".into()])), ..place.again() };
     assert_eq!(seal(&all, &mut Silent).unwrap().files, 2);
     for bad in ["", "# remark"] {
@@ -104,7 +104,7 @@ fn without(patterns: Vec<String>) -> LeftOut {
 }
 
 #[test]
-fn what_is_left_out_stays_so_until_it_is_told_anew() {
+fn patterns_stay_until_they_are_given_again() {
     let place = place();
     let left_out = Some(without(vec!["*.tmp".into(), "/b/".into()]));
     let first = seal(&SealOptions { left_out, ..place.options("rs:3+2") }, &mut Silent).unwrap();
@@ -212,7 +212,7 @@ fn one_file_or_folder_is_restored_with_the_directories_it_lies_in() {
     assert_eq!(restore(patterns(&["*.raw", "!01.raw"])).unwrap().files, 22);
     let error = restore(patterns(&["b/", "nosuch"])).unwrap_err();
     assert!(error.what.contains("fits 'nosuch'"), "{error}");
-    // What is lost elsewhere is in nobody's way, with checksums and without.
+    // Losses elsewhere are harmless, with checksums and without.
     let listing = list(&place.set(), &patterns(&["*.txt"])).unwrap();
     let paths: Vec<(&str, &str, u64)> =
         listing.paths.iter().map(|p| (p.path.as_str(), p.kind.as_str(), p.bytes)).collect();
@@ -238,7 +238,7 @@ fn one_original_is_healed_and_no_more_is_read_than_that_needs() {
     assert!(!place.tree().join("b/05.raw").exists(), "nobody asked for it");
     let read = disk.bytes_read(".raw");
     assert!(read <= 6 * 2 * 4096, "{read} bytes of {}", 24 * 6000);
-    // By the path of the original, by a folder, and what is rotten.
+    // By the path of the original, by a folder, and a rotten file.
     let heal_these = |paths: Vec<PathBuf>| {
         let select = Select { paths, ..Select::default() };
         heal(&HealOptions { set: place.set(), select, ..Default::default() }, &mut Silent)
@@ -255,7 +255,7 @@ fn one_original_is_healed_and_no_more_is_read_than_that_needs() {
 }
 
 #[test]
-fn what_is_right_is_not_written_again_however_often_it_is_restored() {
+fn right_files_are_not_written_again() {
     let place = place();
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
     let options =
@@ -266,7 +266,7 @@ fn what_is_right_is_not_written_again_however_often_it_is_restored() {
     let disk = FaultDisk::new(place.dir.path(), Faults::default());
     let world = World { disk: &disk, threads: 1 };
     let report = world.unseal(&options, &mut Silent).unwrap();
-    // Rights are not put right in place: the file may have another name elsewhere.
+    // Rights are not changed in place: the file may have another name elsewhere.
     assert_eq!((report.files, report.already_there), (2, 24));
     let notes = fs::metadata(place.tree().join("notes.txt")).unwrap().len();
     assert_eq!(disk.bytes_written(), 6004 + notes, "only what is wrong is written");

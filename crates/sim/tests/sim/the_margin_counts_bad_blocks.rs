@@ -1,4 +1,4 @@
-//! How many more devices can fail is counted from what can be read now: known bad chunks, the log.
+//! The margin of further device failures counts present faults: known bad chunks, the log.
 
 use crate::real::hand::Hand;
 use crate::real::usual;
