@@ -13,7 +13,7 @@ use crate::set::names::{Names, parent, path_of, temp};
 use crate::set::survival::{Damaged, Lying, survival};
 use crate::set::tree::{Tree, Unreadable, let_times_pass};
 use crate::set::window::{Reader, Window, join, read_file_blocks};
-use crate::set::{file_bytes, mode_name, record_of, sets_in};
+use crate::set::{file_bytes, manifests_in, mode_name, record_of};
 use crate::{Fault, FaultKind, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
@@ -48,7 +48,7 @@ pub(crate) fn first_seal(
     mut tree: Tree,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, Fault> {
-    let others = || sets_in(world.disk, &dirs[0]);
+    let others = || manifests_in(world.disk, &dirs[0]);
     let code = options.code.as_ref().ok_or_else(|| code_needed(options, &name, &others()))?;
     code.check_stores().map_err(|error| Fault::request(error.to_string()))?;
     let mode = options.mode.unwrap_or(Mode::Full);
@@ -214,33 +214,52 @@ pub(crate) fn describe(
 }
 
 /// Returns the fault of a new set without a code, with the commands that the user can have meant:
-/// `others` are the names and sources of the sets in the directory.
-fn code_needed(options: &SealOptions, name: &[u8], others: &[(String, Vec<PathBuf>)]) -> Fault {
+/// `others` are the sets in the directory.
+fn code_needed(options: &SealOptions, name: &[u8], others: &[Manifest]) -> Fault {
     let out = &options.out;
     let what = format!("there is no set named '{}' in {}", crate::set::names::shown(name), out.display());
-    let from = |(name, sources): &(String, Vec<PathBuf>)| format!("'{name}', sealed from {}", paths(sources));
-    let from: Vec<String> = others.iter().map(from).collect();
+    let sources = |set: &Manifest| -> Vec<PathBuf> {
+        set.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
+    };
+    let from = |set: &Manifest| {
+        let name = crate::set::names::shown(&set.name);
+        format!("'{name}', sealed from {}", paths(&sources(set)))
+    };
+    let mut from: Vec<String> = others.iter().map(from).collect();
+    from.sort_unstable();
+    if from.is_empty() {
+        return Fault::request(format!("{what}, and a new one needs a code"))
+            .hint(
+                "say --code raid5 for one parity, raid6 for two, or another such as rs:10+4; if its shards were moved to \
+                 other disks, leave a symbolic link to each there, under its name",
+            )
+            .at(out);
+    }
+    let fault = Fault::request(format!("{what}, but {}", list_most(&from))).at(out);
+    let named = options.sources.iter().chain(options.disks.iter().map(|disk| &disk.path));
+    let new = |set: &Manifest| -> Vec<PathBuf> {
+        let have = sources(set);
+        named.clone().filter(|path| !have.contains(path)).cloned().collect()
+    };
+    let grows = |set: &&Manifest| {
+        let is_apart = set.sources.iter().all(|source| !source.fields.columns().is_empty());
+        set.mode == Mode::Beside && is_apart && !new(set).is_empty()
+    };
     match others {
-        [] => Fault::request(format!("{what}, and a new one needs a code")).hint(
-            "say --code raid5 for one parity, raid6 for two, or another such as rs:10+4; if its shards were moved to other \
-             disks, leave a symbolic link to each there, under its name",
-        ),
-        [(other, sources)] => {
-            let new = options.sources.iter().chain(options.disks.iter().map(|disk| &disk.path));
-            let all = words(sources.iter().chain(new));
-            let is_first = sources[0].file_name().is_some_and(|name| name.to_str() == Some(other));
-            let name = if is_first { String::new() } else { format!(" --name {}", words([&other.into()])) };
-            Fault::request(format!("{what}, but {}", list_most(&from))).hint(format!(
-                "to add what you named to it, run 'pantile seal {all} --out {}{name}'; to update it give its paths alone; \
-                 a new set needs a code, as in --code raid6",
-                words([out])
+        [set] if grows(&set) => {
+            let all = [sources(set), new(set)].concat();
+            fault.hint(format!(
+                "to add what you named to it, run 'pantile seal {} --out {} --name {}'; to update it give its paths alone; a \
+                 new set needs a code, as in --code raid6",
+                words(&all),
+                words([out]),
+                words([&path_of(&set.name).to_path_buf()])
             ))
         }
-        _ => Fault::request(format!("{what}, but {}", list_most(&from))).hint(
-            "to update one give its paths, and its name by --name; a new set needs a code, as in --code raid6",
+        _ => fault.hint(
+            "to update one give its paths in this order, and its name by --name; a new set needs a code, as in --code raid6",
         ),
     }
-    .at(out)
 }
 
 /// Checksums of all blocks, not yet known. A file of holes may have more blocks than fit into

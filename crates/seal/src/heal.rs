@@ -15,7 +15,7 @@ use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardS
 use crate::set::names::{column_of, parent, stray, stray_of};
 use crate::set::shard::{Shard, read_header};
 use crate::set::tree::Way;
-use crate::set::verify::{Damage, scan, scan_part};
+use crate::set::verify::{Damage, Scope, scan, scan_part};
 use crate::set::window::Window;
 use crate::set::{Places, Set};
 use crate::{Fault, FaultKind};
@@ -109,7 +109,7 @@ fn heal_part(
     chosen.sort_unstable();
     chosen.dedup();
     crate::apply::repair::finish(set, progress)?;
-    let (found, damage) = scan_part(set, Some(&chosen), progress)?;
+    let (found, damage) = scan_part(set, Scope::Entries(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
     let files = set.ways(broken);

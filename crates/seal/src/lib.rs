@@ -52,13 +52,14 @@ pub use fault::{Fault, FaultKind, ranges};
 pub use pantile_format::LeftOut;
 
 pub use options::{
-    DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,
-    VerifyOptions, World,
+    DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Share, Silent, System,
+    UnsealOptions, VerifyOptions, World,
 };
 pub use report::{
     BlockPlace, Change, DiskContent, DiskLoss, FileReport, FileStatus, HealReport, LeftUnread, ListedPath,
     Listing, Losses, NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport,
-    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Survival, Unfinished, UnsealReport, VerifyReport,
+    ShardStatus, ShareReport, StripeFinding, StripeVerdict, Superfluous, Survival, Unfinished, UnsealReport,
+    VerifyReport,
 };
 
 /// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
@@ -141,8 +142,17 @@ impl World<'_> {
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening, progress)?;
         set.refuse_if_closed()?;
-        let found = set::verify::scan(&mut set, progress).map(|(report, _)| report);
-        set.refuse_if_changed().and(found)
+        let Some(share) = options.share else {
+            let found = set::verify::scan(&mut set, progress).map(|(report, _)| report);
+            return set.refuse_if_changed().and(found);
+        };
+        let picked = set::share::pick(&set, share)?;
+        let part = set::verify::Scope::Stripes(&picked.stripes);
+        let found = set::verify::scan_part(&mut set, part, progress);
+        set.refuse_if_changed()?;
+        let (mut report, damage) = found?;
+        report.share = Some(picked.keep(&set, damage.damaged())?);
+        Ok(report)
     }
 
     /// [`heal`] in this world.

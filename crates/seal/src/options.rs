@@ -168,6 +168,17 @@ pub struct VerifyOptions {
     pub set: SetPaths,
     /// Judge by the equations of the code alone, as if there were no checksums.
     pub ignore_checksums: bool,
+    /// Reads a part of the set, and stores which in `NAME.verified` beside the shards.
+    pub share: Option<Share>,
+}
+
+/// A part of a set: the stripes that were verified the longest ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Stripes to read, in millionths of all; at least one is read.
+    pub millionths: u32,
+    /// Stripes that were verified within so many seconds are left out.
+    pub older_than_s: u64,
 }
 
 /// How to heal.

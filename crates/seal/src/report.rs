@@ -559,6 +559,19 @@ pub struct VerifyReport {
     pub exposed_count: u64,
     /// Tolerance of disk failures, by the present places of shards and sources.
     pub survival: Survival,
+    /// The part that was read, if not all was.
+    pub share: Option<ShareReport>,
+}
+
+/// Progress of a verification by shares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareReport {
+    /// Stripes read.
+    pub stripes: u64,
+    /// Stripes that were never read and found good.
+    pub never: u64,
+    /// The time at which the stripe that was read the longest ago was read, in seconds since 1970.
+    pub oldest: Option<u64>,
 }
 
 /// Result of `pin`.

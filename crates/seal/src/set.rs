@@ -12,6 +12,7 @@ mod places;
 pub(crate) mod renamed;
 pub(crate) mod select;
 pub(crate) mod shard;
+pub(crate) mod share;
 mod states;
 pub(crate) mod survival;
 pub(crate) mod times;
@@ -39,8 +40,8 @@ use crate::set::times::{is_rot_or_change, is_same_time};
 use crate::set::tree::{Moves, Way};
 use crate::set::verify::Damage;
 use crate::{Fault, FaultKind, World};
+pub(crate) use found::manifests_in;
 use found::{choose, directories, find, home, open_root};
-pub(crate) use found::{manifests_in, sets_in};
 use journals::finish_journals;
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{

@@ -11,7 +11,7 @@ use crate::report::{Losses, NotDone, UnsealReport};
 use crate::set::Set;
 use crate::set::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::set::times::is_same_time;
-use crate::set::verify::{Damage, find_damage};
+use crate::set::verify::{Damage, Scope, find_damage};
 use crate::set::window::{Window, join};
 use crate::update::size_of;
 use crate::{Fault, FaultKind};
@@ -121,8 +121,11 @@ pub(crate) fn unseal(
     });
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
-    let damage =
-        if set.knows_blocks() { None } else { Some(find_damage(set, contents.as_deref(), progress)?) };
+    let damage = if set.knows_blocks() {
+        None
+    } else {
+        Some(find_damage(set, Scope::of(contents.as_deref()), progress)?)
+    };
     let size = |&entry: &usize| match set.manifest.entries[entry].kind {
         EntryKind::File { size, .. } => size,
         _ => 0,

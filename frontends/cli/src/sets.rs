@@ -10,6 +10,7 @@ use crate::args::Reading;
 use crate::describe::count;
 use crate::failure::Failure;
 use crate::json::OUTPUT_VERSION;
+use crate::machine::all;
 pub use crate::records::records;
 use crate::render::table::Table;
 use crate::terminal::Terminal;
@@ -18,7 +19,7 @@ use clap::Args;
 pub use pantile_host::{harmless as name, is_harmless};
 use pantile_seal::{
     DiskAt, Fault, FaultKind, FileReport, FileStatus, Select, SetPaths, ShardReport, ShardStatus,
-    StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
+    ShareReport, StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
 };
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -412,6 +413,18 @@ fn findings(findings: &[StripeFinding], all: u64, terminal: &Terminal) -> String
     out
 }
 
+/// Returns a sentence on the progress of a verification by shares.
+fn share_read(share: &ShareReport) -> String {
+    let days = share.oldest.map(|time| all::now().saturating_sub(time) / 86_400);
+    match (share.never, days) {
+        (0, Some(0)) => "Every stripe was read and good within the last day.\n\n".into(),
+        (0, Some(days)) => {
+            format!("Every stripe was read and good within the last {}.\n\n", count(days as usize + 1, "day"))
+        }
+        (never, _) => format!("{} not yet read and found good.\n\n", count(never as usize, "stripe")),
+    }
+}
+
 /// Returns the result of `verify` as text.
 pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> String {
     const FILES_MOST: usize = 30;
@@ -430,6 +443,9 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             (false, false) => "the equations of the code",
         }
     );
+    if let Some(share) = &report.share {
+        out.push_str(&share_read(share));
+    }
     if !report.partial {
         out.push_str(&shards(&report.shards, false, terminal));
         out.push_str(&superfluous(report, |_| true));
@@ -530,6 +546,9 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         (true, _) if report.files.iter().any(|file| file.status == FileStatus::Missing) => {
             "Verdict: clean; all shards are there and right, so that originals that are missing can be unsealed."
                 .to_string()
+        }
+        (true, _) if report.share.is_some() => {
+            "Verdict: clean as far as it was read; no file or shard is missing.".to_string()
         }
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
         (false, true) if !report.needs_heal => changed_only(report, hint),

@@ -22,7 +22,7 @@ use crate::set::Set;
 use crate::set::names::{NO_COLUMN, parent, shown_path, stray};
 use crate::set::times::{is_rot_or_change, is_same_time, is_since};
 use crate::set::tree::Way;
-use crate::set::verify::{Damage, find_damage, within};
+use crate::set::verify::{Damage, Scope, find_damage, within};
 use crate::set::window::Window;
 use crate::{Fault, FaultKind};
 use pantile::CellIndex;
@@ -594,7 +594,7 @@ pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(
         done.into_iter().filter_map(|(entry, done)| done.is_ok().then_some(entry)).collect();
     set.repair = Some(UnderRepair { path: path.clone(), entries: entries.iter().copied().collect() });
     set.look_at_originals();
-    let damage = find_damage(set, Some(&entries), progress)?;
+    let damage = find_damage(set, Scope::Entries(&entries), progress)?;
     for entry in entries {
         if damage.files.get(&entry).is_none_or(|(lost, _)| *lost == 0) && damage.doubt(set, entry).is_none() {
             let path = set.original_path(entry);

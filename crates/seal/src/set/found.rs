@@ -7,7 +7,7 @@ use crate::fault::sentences::counted;
 use crate::options::SetPaths;
 use crate::pin::Pin;
 use crate::set::bounds::{Bounds, Codes};
-use crate::set::names::{column_of, parent, path_of, set_of, shown};
+use crate::set::names::{column_of, parent, set_of, shown};
 use crate::set::shard::{Candidate, Unusable, is_called_shard};
 use crate::{Fault, FaultKind};
 use pantile_format::{FormatError, Manifest, SetId};
@@ -98,19 +98,6 @@ pub(crate) fn manifests_in(disk: &dyn Disk, dir: &Path) -> Vec<Manifest> {
     let mut codes = Codes::new(bounds);
     let newest = |shards: &Vec<&Candidate>| newest(disk, shards, (bounds, None, None), &mut codes).ok();
     sets.values().filter_map(newest).collect()
-}
-
-/// The sets with good shards in a directory: the name of each, and its sources.
-pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)> {
-    let sources = |manifest: &Manifest| {
-        manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
-    };
-    let mut found: Vec<_> = manifests_in(disk, dir)
-        .into_iter()
-        .map(|manifest| (shown(&manifest.name), sources(&manifest)))
-        .collect();
-    found.sort_unstable();
-    found
 }
 
 /// The one set that the paths mean, and its manifest of the newest recoverable generation.

@@ -10,6 +10,7 @@ pub(crate) const SHARD: &str = ".shard";
 pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
 pub(crate) const REPAIR: &str = ".repair";
+const VERIFIED: &str = ".verified";
 /// The lock of a writing command in a directory, there only for that time.
 pub(crate) const LOCK: &str = ".pantile.lock";
 const STRAY: &str = ".pantile-";
@@ -68,6 +69,11 @@ impl Names {
     /// The journal of a repair of originals in place.
     pub(crate) fn repair(&self) -> PathBuf {
         self.file(REPAIR)
+    }
+
+    /// The times at which stripes were verified by shares.
+    pub(crate) fn verified(&self) -> PathBuf {
+        self.file(VERIFIED)
     }
 }
 
@@ -128,7 +134,7 @@ pub(crate) fn is_own(file: &OsStr, name: &[u8]) -> bool {
     let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes);
     column_of(OsStr::from_bytes(bytes), name).is_some()
         || journal_name(OsStr::from_bytes(bytes)) == Some(name)
-        || bytes.strip_suffix(REPAIR.as_bytes()) == Some(name)
+        || [REPAIR, VERIFIED].iter().any(|end| bytes.strip_suffix(end.as_bytes()) == Some(name))
 }
 
 pub(crate) fn path_of(bytes: &[u8]) -> &Path {

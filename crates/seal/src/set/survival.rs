@@ -17,6 +17,7 @@ use crate::set::verify::Damage;
 use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Costs};
 use pantile_format::{EntryKind, Extent, Manifest, Mode};
+use rangemap::RangeMap;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -61,24 +62,24 @@ impl Damaged {
             own.flat_map(|(entry, _)| extents_of(&entry.kind).iter().copied()).collect()
         };
         let is_unsealed = |status| matches!(status, FileStatus::Missing | FileStatus::Changed);
-        let cells = match scanned {
-            Some(damage) => damage.cells.iter().map(|(run, cells)| (run.clone(), cells.clone())).collect(),
-            None => {
-                let cells = |(run, lanes): (_, Vec<u32>)| {
-                    let mut cells = set.geometry.no_cells();
-                    lanes.iter().for_each(|&lane| cells.insert(set.geometry.lanes[lane as usize]));
-                    (run, cells)
-                };
-                stretches(&extents(is_unsealed)).into_iter().map(cells).collect()
+        let mut cells: RangeMap<u64, CellSet> = RangeMap::new();
+        if scanned.is_none_or(|damage| !damage.is_of_all) {
+            for (run, lanes) in stretches(&extents(is_unsealed)) {
+                let mut lost = set.geometry.no_cells();
+                lanes.iter().for_each(|&lane| lost.insert(set.geometry.lanes[lane as usize]));
+                cells.insert(run, lost);
             }
-        };
+        }
+        for (run, lost) in scanned.into_iter().flat_map(|damage| damage.cells.iter()) {
+            cells.insert(run.clone(), lost.clone());
+        }
         let emptied = set.emptied();
         let unsealed = set.manifest.entries.iter().zip(&set.originals).filter(|(entry, original)| {
             let is_unsealed = original.as_ref().is_some_and(|found| is_unsealed(found.status));
             beside && is_unsealed && !emptied[entry.source as usize]
         });
         Damaged {
-            cells,
+            cells: cells.into_iter().collect(),
             changed: stretches(&extents(|status| status == FileStatus::Changed)),
             files: unsealed.count() as u64,
         }

@@ -47,49 +47,79 @@ pub(crate) struct Damage {
     /// The lost cells of the worst stripe, and how many of them are unrecoverable.
     worst: Option<(CellSet, usize)>,
     worst_stripe: Option<u64>,
+    /// True if all stripes were read.
+    pub(crate) is_of_all: bool,
     /// The lost cells of the last query, and the unrecoverable ones among them.
     asked: Option<(CellSet, Vec<CellIndex>)>,
 }
 
+/// Stripes that a scan reads.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope<'p> {
+    /// All.
+    Whole,
+    /// Those of some entries beside their parity.
+    Entries(&'p [usize]),
+    /// Some runs, ascending.
+    Stripes(&'p [Range<u64>]),
+}
+
+impl<'p> Scope<'p> {
+    pub(crate) fn of(entries: Option<&'p [usize]>) -> Scope<'p> {
+        entries.map_or(Scope::Whole, Scope::Entries)
+    }
+
+    fn entries(self) -> Option<&'p [usize]> {
+        match self {
+            Scope::Entries(entries) => Some(entries),
+            Scope::Whole | Scope::Stripes(_) => None,
+        }
+    }
+}
+
 /// Reads the whole set and reports.
 pub(crate) fn scan(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(VerifyReport, Damage), Fault> {
-    scan_part(set, None, progress)
+    scan_part(set, Scope::Whole, progress)
 }
 
 /// As [`scan`], or of some originals beside their parity alone: only their stripes are read.
 pub(crate) fn scan_part(
     set: &mut Set<'_>,
-    chosen: Option<&[usize]>,
+    part: Scope<'_>,
     progress: &mut dyn Progress,
 ) -> Result<(VerifyReport, Damage), Fault> {
+    let chosen = part.entries();
     if set.manifest.mode == Mode::Full {
         set.look_at_originals();
     }
     if chosen.is_none() {
         find_renamed(set, progress)?;
     }
-    let mut damage = find_damage(set, chosen, progress)?;
+    let mut damage = find_damage(set, part, progress)?;
     if let Some(chosen) = chosen {
         damage.keep(set, chosen);
     }
-    Ok((report(set, &damage, chosen), damage))
+    Ok((report(set, &damage, part), damage))
 }
 
 /// Reads the whole set, or the stripes of some entries, and returns all damage.
 pub(crate) fn find_damage(
     set: &Set<'_>,
-    chosen: Option<&[usize]>,
+    part: Scope<'_>,
     progress: &mut dyn Progress,
 ) -> Result<Damage, Fault> {
     let lost = set.lost_cells();
     let cells: Vec<CellIndex> =
         set.geometry.codec.code().cells().filter(|&cell| !lost.contains(cell)).collect();
-    let ranges = set.stripes_of(chosen);
+    let ranges = match part {
+        Scope::Stripes(runs) => runs.to_vec(),
+        _ => set.stripes_of(part.entries()),
+    };
     let stripes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     progress.phase("verifying", ranges.iter().map(|range| bytes_to_read(set, &cells, range)).sum());
     let step = set.geometry.window_stripes();
     let mut window = Window::new(&set.geometry, step.min(stripes));
-    let mut damage = Damage::default();
+    let mut damage = Damage { is_of_all: matches!(part, Scope::Whole), ..Damage::default() };
     let step = usize::try_from(step).unwrap_or(usize::MAX);
     let windows = ranges.iter().flat_map(|range| {
         let end = range.end;
@@ -144,6 +174,12 @@ impl Damage {
         if self.unrecoverable.is_empty() {
             (self.worst, self.worst_stripe) = (None, None);
         }
+    }
+
+    /// Runs of stripes with damage.
+    pub(crate) fn damaged(&self) -> impl Iterator<Item = Range<u64>> {
+        let runs = self.cells.iter().map(|(run, _)| run).chain(self.doubtful.iter());
+        runs.cloned()
     }
 
     /// Without checksums: the first stripe of a file with an error that cannot be located.
@@ -505,7 +541,8 @@ fn blocks_of(
     blocks
 }
 
-fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyReport {
+fn report(set: &Set<'_>, damage: &Damage, part: Scope<'_>) -> VerifyReport {
+    let chosen = part.entries();
     let mut shards = set.shard_reports();
     for shard in &mut shards {
         if let Some(&(count, first)) = damage.shards.get(&(shard.column as usize)) {
@@ -586,6 +623,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
         exposed,
         exposed_count,
         survival: set.survival(Some(damage).filter(|_| chosen.is_none())),
+        share: None,
         set: set.manifest.set.to_string(),
         name: shown(&set.manifest.name),
         code: set.manifest.code.spec.clone(),
@@ -606,7 +644,10 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
         sources_searched: sources_seen && chosen.is_none() && set.places.are_known(),
         findings: damage.findings.clone(),
         finding_count: damage.finding_count,
-        stripes: set.manifest.stripes,
+        stripes: match part {
+            Scope::Stripes(runs) => runs.iter().map(length).sum(),
+            _ => set.manifest.stripes,
+        },
         bytes_read: set.bytes_read(),
         recoverable,
         losses,
@@ -699,7 +740,7 @@ mod tests {
                 std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], at).unwrap();
             }
         }
-        let damage = find_damage(&open(), None, &mut Silent).unwrap();
+        let damage = find_damage(&open(), Scope::Whole, &mut Silent).unwrap();
         let runs: Vec<Range<u64>> = damage.cells.iter().map(|(run, _)| run.clone()).collect();
         assert_eq!(runs, [0..40, 41..64]);
         assert_eq!((damage.unrecoverable.iter().count(), damage.blocks_left()), (2, 3 * 63));

@@ -34,7 +34,8 @@ fn why_not(place: &Place) -> Fault {
 }
 
 fn verify_without_checksums(place: &Place) -> VerifyReport {
-    verify(&VerifyOptions { set: place.set(), ignore_checksums: true }, &mut Silent).unwrap()
+    verify(&VerifyOptions { set: place.set(), ignore_checksums: true, ..Default::default() }, &mut Silent)
+        .unwrap()
 }
 
 fn heal_without_checksums(place: &Place) -> Result<HealReport, Fault> {

@@ -30,7 +30,8 @@ fn write_random(path: &Path, at: u64, len: u64, seed: u64) {
 }
 
 fn look(place: &Place) -> VerifyReport {
-    verify(&VerifyOptions { set: place.set(), ignore_checksums: true }, &mut Silent).unwrap()
+    verify(&VerifyOptions { set: place.set(), ignore_checksums: true, ..Default::default() }, &mut Silent)
+        .unwrap()
 }
 
 fn mend(place: &Place, guess: bool) -> Result<HealReport, Fault> {

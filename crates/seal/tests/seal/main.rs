@@ -23,5 +23,6 @@ mod sealed_trees_are_restored;
 mod sets_hold_exactly_their_sources;
 mod sets_that_lie_never_panic;
 mod shards_are_spread_over_disks;
+mod shares_cover_the_set_in_turn;
 mod the_loss_of_disks_is_foretold;
 mod unreadable_paths_are_named;

@@ -481,14 +481,18 @@ fn a_shard_that_is_healed_elsewhere_takes_nobodys_place() {
 
 #[test]
 fn the_command_that_adds_a_source_to_a_set_is_printed() {
-    let place = sealed("rs:3+2", Mode::Full, true);
-    let new = place.dir.path().join("new disk");
-    fs::create_dir(&new).unwrap();
-    write(&new.join("file"), b"new");
-    let text = seal(&SealOptions::new(vec![new.clone()], place.out()), &mut Silent).unwrap_err().to_string();
-    let (tree, out) = (place.tree(), place.out());
-    let command = format!("pantile seal {} '{}' --out {}'", tree.display(), new.display(), out.display());
+    let place = Place::new();
+    let disks = ["one", "two", "new disk"].map(|name| place.dir.path().join(name));
+    disks.iter().for_each(|disk| write(&disk.join("file"), disk.as_os_str().as_encoded_bytes()));
+    let of = |disks: &[PathBuf]| SealOptions::new(disks.to_vec(), place.out());
+    let first = SealOptions { mode: Some(Mode::Beside), code: Some(code_of("raid6:2")), ..of(&disks[..2]) };
+    seal(&first, &mut Silent).unwrap();
+    let text = seal(&of(&disks[2..]), &mut Silent).unwrap_err().to_string();
+    let [one, two, new] = disks.each_ref().map(|disk| disk.display());
+    let command = format!("pantile seal {one} {two} '{new}' --out {} --name one'", place.out().display());
     assert!(text.contains(&command), "{text}");
+    let all = SealOptions { name: Some("one".into()), ..of(&disks) };
+    assert_eq!(seal(&all, &mut Silent).unwrap().changes.len(), 2);
 }
 
 #[test]

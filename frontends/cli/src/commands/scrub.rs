@@ -72,7 +72,7 @@ struct ScrubJson<'r> {
 impl Scrub {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         if let Some(config) = self.all.all {
-            return all::run(Task::Scrub, &config, terminal);
+            return all::run(Task::Scrub, &config, &[], terminal);
         }
         let folder = self.folder.unwrap_or_default();
         if let Some(device) = &self.clear {

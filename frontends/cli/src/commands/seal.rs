@@ -125,7 +125,7 @@ pub struct Seal {
 impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         if let Some(config) = self.all.all {
-            return all::run(Task::Seal, &config, terminal);
+            return all::run(Task::Seal, &config, &[], terminal);
         }
         let outs = self.out.clone();
         outs.iter().try_for_each(|out| refuse_swapped(&self.paths, out))?;

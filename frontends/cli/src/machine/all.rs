@@ -83,8 +83,9 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Runs a task on each set or volume of a configuration, and returns the worst outcome.
-pub fn run(task: Task, path: &Path, terminal: &Terminal) -> Outcome {
+/// Runs a task with some more options on each set or volume of a configuration, and returns the
+/// worst outcome.
+pub fn run(task: Task, path: &Path, more: &[OsString], terminal: &Terminal) -> Outcome {
     let config = Config::load(path)?;
     let jobs = jobs(&config, task);
     if jobs.is_empty() {
@@ -96,7 +97,8 @@ pub fn run(task: Task, path: &Path, terminal: &Terminal) -> Outcome {
     }
     let count = jobs.len();
     let mut failed: Vec<(String, Outcome)> = Vec::new();
-    for (name, words) in jobs {
+    for (name, mut words) in jobs {
+        words.extend_from_slice(more);
         let outcome = run_one(&words, terminal);
         let (status, text) = match &outcome {
             Ok(Verdict::Interrupted) => return outcome,
