@@ -1,5 +1,4 @@
-//! How a volume is, as it is said to its operator: of each device, of what is under way, and what
-//! is wrong in words.
+//! The state of a volume for its operator: devices, work under way, findings.
 
 use super::Service;
 use super::known::Known;
@@ -20,11 +19,12 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a status waits for a volume that is being opened anew.
+/// Longest wait of a status for a volume that is being opened again.
 const REVIVES: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// How the volume stands; of one that is being opened anew how it stands then, if that is soon.
+    /// Returns the engine's report; while the volume is opened again, it waits for that for a
+    /// while.
     fn report_soon(&self) -> Result<Report, HostError> {
         let until = Instant::now() + REVIVES;
         loop {
@@ -37,7 +37,7 @@ impl Service {
         }
     }
 
-    /// How the volume is, in words and numbers. It waits for no device, nor for anybody who does.
+    /// Returns the state in words and numbers. It waits for no device, nor for management.
     pub(super) fn status(&self) -> Result<StatusReport, FolderError> {
         let report = self.report_soon()?;
         let known = lock(&self.known).clone();
@@ -169,7 +169,7 @@ impl Service {
     }
 }
 
-/// What the process occupies; 0 where the system does not say.
+/// Returns the memory of the process; 0 where the system does not say.
 fn resident_bytes() -> u64 {
     let said = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident = said.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -288,7 +288,7 @@ fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
     all
 }
 
-/// What is wrong with the volume as a whole, the worst first.
+/// Findings on the volume as a whole, the worst first.
 fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     let status = &report.status;
     let mut findings = Vec::new();
@@ -343,7 +343,7 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     findings
 }
 
-/// What was wrong and no longer is: no reason to bring anything back, but to look.
+/// Findings on errors of the past, for which no device has to be brought back.
 fn warnings(
     devices: &[DeviceReport],
     bad_spares: &BTreeMap<PathBuf, String>,
@@ -352,7 +352,7 @@ fn warnings(
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub VOL --clear {}' when you have seen to it.",
+            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub VOL --clear {}' once the cause is known.",
             device.device,
             health::count(device.checksum_errors, "wrong block"),
             health::count(device.media_errors, "read"),
