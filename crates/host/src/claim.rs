@@ -1,11 +1,12 @@
-//! The claim: tells others who can reach the same devices, by another path or from another host,
-//! that a volume is served here.
+//! The claim: shows hosts that reach the same devices, by another path too, that the volume is
+//! served here.
 //!
 //! It is written on every device before the volume is opened, again every [`PERIOD`] by the
-//! engine's thread, without a flush, and once more when the volume was stopped in order. Whoever
-//! opens a volume whose claim is held looks whether it still beats. No lock: of two that begin in
-//! the same moment both may, and whoever finds the other's claim stops. Nothing is written without
-//! a look at the claim that is younger than anybody watches ([`crate::engine`]).
+//! engine's thread, without a flush, and once more when the volume was stopped in order. An opening
+//! of a volume with a held claim watches whether the claim still beats. It is no lock: two hosts
+//! that begin in the same moment may both pass, and the one that later finds the other's claim
+//! stops. A write needs a check of the claim that is younger than the time for which an opening
+//! watches ([`crate::engine`]).
 
 use crate::engine::unix_time;
 use crate::folder::random_id;
@@ -36,7 +37,7 @@ fn live() -> MutexGuard<'static, BTreeSet<[u8; 16]>> {
     LIVE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Who this is, for as long as it lives.
+/// The claimant of this process, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) claimant: Claimant,
@@ -62,7 +63,8 @@ impl Own {
         Claim { volume, claimant, is_held, beat, session: superblock.session, at: unix_time() }
     }
 
-    /// Whether a claimant is known to serve, or not to serve any more; `None`: only watching tells.
+    /// True if a claimant is known to serve, false if it is known to have ended; `None`: unknown,
+    /// its claim has to be watched.
     pub(crate) fn serves(&self, other: &Claimant) -> Option<bool> {
         let own = &self.claimant;
         let is_near =
@@ -83,7 +85,7 @@ impl Drop for Own {
     }
 }
 
-/// The claims of others that are held on devices.
+/// Returns the claims of others that are held on devices.
 pub(crate) fn held(
     devices: &[Option<Arc<dyn Device>>],
     superblock: &Superblock,
@@ -100,10 +102,9 @@ fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
     Claim::decode(&buffer, superblock.volume).ok()
 }
 
-/// Makes sure that nobody else serves a volume, and claims it.
+/// Makes sure that no other host serves a volume, and claims it.
 ///
-/// Errors: `Taken` by somebody who is there, or whose claim has beaten while it was watched for
-/// so long.
+/// Errors: `Taken` by a host that serves it, or whose claim has beaten within `watch`.
 pub(crate) fn take(
     devices: &[Option<Arc<dyn Device>>],
     superblock: &Superblock,
@@ -135,11 +136,11 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// How long a device may take to have the claim taken from it. The claim of one that takes longer
-/// stays there: who finds it asks whether its process lives, or watches it.
+/// Longest wait for a device at which the claim is given back. If it takes longer, the claim stays:
+/// the next host checks whether its process lives, or watches it.
 const GIVING_BACK: Duration = Duration::from_secs(1);
 
-/// Says on every device that has our claim that the volume is not served here any more.
+/// Gives the claim back on every device that has ours.
 pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own) {
     let is_ours = |device: &Arc<dyn Device>| {
         let found = read_claim(&Timely::new(device.clone(), GIVING_BACK), superblock);
@@ -149,8 +150,8 @@ pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superb
     write(&ours, superblock, own, false);
 }
 
-/// Says on every device that the volume is served here, or not any more. A device that cannot write
-/// is found out by the volume.
+/// Writes the claim, held or given back, on every device. The volume finds out about a device that
+/// fails.
 fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
@@ -161,7 +162,7 @@ fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own
     }
 }
 
-/// Whose a claim is.
+/// Owner of a claim.
 #[derive(Debug)]
 pub(crate) enum Whose {
     Ours,
@@ -169,7 +170,7 @@ pub(crate) enum Whose {
     Nobodys,
 }
 
-/// What the engine's thread writes again every period.
+/// The claim that the engine's thread writes again every period.
 pub(crate) struct Beating {
     pub(crate) claim: Claim,
     pub(crate) next: Instant,
@@ -187,8 +188,8 @@ impl Beating {
         self.claim.encode()
     }
 
-    /// Whose claim a device holds on which ours was written. Another's was written since, whether
-    /// it is held still or was given back.
+    /// Judges the claim on a device that had ours. Another's was written since, even if it was
+    /// given back.
     pub(crate) fn whose(&self, bytes: &[u8]) -> Whose {
         match Claim::decode(bytes, self.claim.volume) {
             Ok(found) if found.claimant.id == self.claim.claimant.id => Whose::Ours,
@@ -279,7 +280,7 @@ mod tests {
         Host::open_claimed(geometry, devices.to_vec(), fresh, &options, beating).expect("it opens")
     }
 
-    /// Somebody on a host of their own.
+    /// A claimant on another host.
     pub(super) fn stranger() -> Own {
         let mut own = Own::new().expect("an id");
         own.claimant.boot = own.claimant.id;
@@ -380,7 +381,7 @@ mod tests {
     /// It was taken out, the server was killed, and the next one gets it back: it holds the claim
     /// of one that is no more.
     #[test]
-    fn what_a_device_that_comes_back_has_of_a_server_before_stops_nobody() {
+    fn a_returned_device_with_an_ended_claim_is_taken() {
         let (geometry, devices, superblock) = volume();
         let (own, other) = (Own::new().expect("an id"), stranger());
         write(&devices[2..], &superblock, &other, true);

@@ -1,5 +1,5 @@
-//! What a volume's folder says of where its devices are: a file of lines, as docs/volume-folder.md
-//! has them.
+//! Configuration of a volume's folder: the paths of its devices, in a file of lines that
+//! docs/volume-folder.md describes.
 
 use crate::FolderError;
 use pantile_format::volume::VolumeId;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 /// Its first line.
 const CONFIG_MAGIC: &str = "pantile volume 1";
 
-/// As many spares as devices.
+/// Most spares: as many as devices.
 pub(crate) const SPARES_MAX: usize = 256;
 
-/// What is where.
+/// Devices of a volume and their paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The volume.

@@ -58,32 +58,32 @@ type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
-    /// The same, open.
+    /// Its directory, open.
     dir: Dir,
     config: Config,
-    /// Who claims the volume from here, from the first time on.
+    /// The claimant of this host, from the first claim on.
     own: Option<Own>,
-    /// Bytes of buffers that the volume is held to, if not as many as usual.
+    /// Limit of the volume's buffers in bytes, if not the usual one.
     memory_bytes: Option<u64>,
     /// Held as long as this lives.
     _lock: File,
 }
 
-/// What a volume is made of.
+/// The parts of a new volume.
 #[derive(Clone, Debug)]
 pub struct NewFolder {
     /// Its code.
     pub code: Code,
     /// Its devices.
     pub devices: NewDevices,
-    /// Which column of a stripe is on which device; the usual one of the code unless given.
+    /// Which column of a stripe is on which device; if not given, the usual one of the code.
     pub placement: Option<Placement>,
-    /// Bytes of what holds something already that epochs of delayed parity may write over at a
-    /// time, beside what every volume has room for: each needs a second place until its epoch ends.
+    /// Bytes of existing data that epochs of delayed parity may write over at a time, beyond the
+    /// reserve of every volume: each block needs a second place until its epoch ends.
     pub epoch_bytes: u64,
     /// A name; the folder's unless given.
     pub name: Option<String>,
-    /// Whether devices that hold something may be overwritten.
+    /// Permits devices that are not empty.
     pub overwrite: bool,
 }
 
@@ -107,12 +107,11 @@ pub struct Opened {
     pub superblock: Superblock,
     /// By slot.
     pub devices: Vec<Option<Arc<dyn Device>>>,
-    /// Devices that have to be made anew: they were given to a slot and hold nothing of the volume
-    /// yet.
+    /// Devices to rebuild: they were given to a slot and hold nothing of the volume yet.
     pub joining: Vec<(Slot, Arc<dyn Device>)>,
-    /// What was not as the folder says, by slot.
+    /// Differences from the folder's lines, by slot.
     pub problems: BTreeMap<u32, String>,
-    /// What the folder is to say: each path that it names, in the slot that its device has.
+    /// Lines for the folder: each path that it names, in the slot of its device.
     pub places: BTreeMap<u32, Place>,
 }
 
@@ -247,7 +246,7 @@ impl Folder {
         }
     }
 
-    /// Finds the devices of a volume among some, and makes its folder anew.
+    /// Finds the devices of a volume among `paths`, and makes a folder for it.
     pub fn assemble(root: &Path, paths: &[PathBuf]) -> Result<(Folder, Assembled), FolderError> {
         let mut found = scan(paths)?;
         let mut folder = in_new_root(root, |dir, lock| Folder::assemble_in(dir, root, &found, lock))?;
@@ -311,12 +310,12 @@ impl Folder {
         self.dir.open_private(name, true)
     }
 
-    /// What is where.
+    /// Returns the configuration: the place of each device.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Changes what is where, on disk first.
+    /// Changes the configuration, on disk first.
     pub fn change(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), FolderError> {
         let mut config = self.config.clone();
         change(&mut config);
@@ -469,9 +468,9 @@ impl Folder {
         lines.into_iter().map(|(slot, line)| (slot, named[&line].clone())).collect()
     }
 
-    /// Says what is where as it was found: what is changed later is changed by slot. That it cannot
-    /// be written hinders nobody, because the devices are found again as they were; the next change
-    /// writes all of it.
+    /// Corrects the places of devices, so that later changes by slot are right. A failure to write
+    /// them does no harm: the devices are found in the same way again, and the next change writes
+    /// all places.
     fn take_places(&mut self, places: &BTreeMap<u32, Place>) {
         if self.config.devices != *places {
             self.config.devices = places.clone();
@@ -578,14 +577,14 @@ fn read_config(dir: &Dir) -> Result<Config, FolderError> {
     Config::parse(path, &text)
 }
 
-/// What is said of a device that is another one, which is used.
+/// Returns the problem of a device in whose slot another one is used.
 pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
     let (path, used) = (path.display(), used.display());
     format!("{path} says that it is device {slot}, as {used} does, which is as new or newer and is used")
 }
 
-/// What is said of a device that the volume does without, because it has written what the others
-/// have not, or because the others have forgotten its history.
+/// Returns the problem of a device that the volume does without: it has written what the others
+/// have not, or the others have forgotten its history.
 pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String {
     match are_forgotten {
         false => format!("it ran separately, with history {history}"),
@@ -764,7 +763,8 @@ pub fn wipe(device: &dyn Device) -> Result<(), FolderError> {
     if let Some(last) = (device.len_bytes() / BLOCK as u64).checked_sub(1) {
         wipe_block(last)?;
     }
-    // Older ones may lie before it; not for ever, whatever a device says of what was written.
+    // Older ones can be stored before it. The loop ends even if a device falsifies what was
+    // written.
     for _ in 0..TAIL_BLOCKS {
         let Some((block, _)) = copy_near_end(device) else { break };
         wipe_block(block)?;

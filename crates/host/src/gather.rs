@@ -26,7 +26,7 @@ pub(crate) struct Wanted {
     pub(crate) at: DeviceBlock,
     pub(crate) blocks: u64,
     pub(crate) urgency: Urgency,
-    /// What is written; `None`: it is a read.
+    /// Bytes to write; `None`: it is a read.
     pub(crate) write: Option<Vec<Segment>>,
 }
 
@@ -35,16 +35,15 @@ impl Wanted {
         self.at.0 + self.blocks
     }
 
-    /// Whether it goes on where the other ends, or, if it is read, so near that the gap is read
-    /// with it.
+    /// True if it begins where the other ends or, of reads, so near that the gap is read with them.
     fn follows(&self, other: &Wanted, gap_max: u64) -> bool {
         let gap_max = if self.write.is_some() { 0 } else { gap_max };
         (other.end()..=other.end() + gap_max).contains(&self.at.0)
     }
 }
 
-/// Wanted I/Os in groups of neighbours, each in the order of the device and not empty. Reads are
-/// neighbours across so many blocks.
+/// Joins neighbours into groups, each in the order of the device and not empty. Reads with at most
+/// `gap_max` blocks between them are neighbours.
 pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     wanted.sort_by_key(|one| (one.slot, one.write.is_some(), one.urgency, one.at));
     let mut groups: Vec<Vec<Wanted>> = Vec::new();
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_is_bounded() {
+    fn joined_groups_are_bounded() {
         let groups = join((0..40).map(|i| read(i, 0, i * 16, 16)).collect(), 0);
         assert!(groups.iter().all(|group| group.len() as u64 * 16 <= JOINED_BLOCKS_MAX));
         assert_eq!(

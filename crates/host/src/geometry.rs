@@ -1,4 +1,4 @@
-//! Numbers for a new volume that need no thought, and the geometry that a superblock tells of.
+//! Usual numbers for a new volume, and the geometry of a superblock.
 
 use crate::memory::BLOCK;
 use pantile_code::{Code, CodeError, Placement};
@@ -19,8 +19,8 @@ const STRIPES_WANTED: u64 = 128;
 /// every device where its row is full.
 const LOG_BLOCKS_MAX: u64 = 1 << 20;
 
-/// The same, times devices: what a snapshot of a log of full rows writes to all of them stays near
-/// 300 MB.
+/// Most blocks of the log times devices: a snapshot of a log of full rows then writes at most about
+/// 300 MB to all of them.
 const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 
 /// Blocks of a record for all but the stripes that it switches: its head, and the states of the
@@ -34,7 +34,7 @@ const SPARE_BYTES_MIN: u64 = 128 << 20;
 /// Rows of the log, at least.
 const LOG_ROWS_MIN: u64 = 512;
 
-/// What a new volume is to be.
+/// Wishes for a new volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'c> {
     pub(crate) code: &'c Code,
@@ -55,7 +55,7 @@ impl Wanted<'_> {
             let most = stripes.min(self.most_epoch_stripes());
             let places = (self.epoch_bytes.div_ceil(self.stripe_bytes(element_blocks)) + 1).min(most);
             new.spare_stripes = new.spare_stripes.saturating_add(places.try_into().unwrap_or(u32::MAX));
-            // One record switches them all, and takes a quarter of the journal at the most.
+            // One record switches them all, and takes at most a quarter of the journal.
             let record = (places * switch_bytes(self.code)).div_ceil(BLOCK as u64) + RECORD_OTHER_BLOCKS;
             let record = record.min(RECORD_BLOCKS_MAX.into()) as u32;
             new.journal_blocks = new.journal_blocks.max(4 * record);
@@ -79,7 +79,7 @@ impl Wanted<'_> {
     }
 }
 
-/// What switching one stripe takes of a record.
+/// Returns the bytes of a record that switch one stripe.
 fn switch_bytes(code: &Code) -> u64 {
     2 * 64 + 8 * code.columns() as u64
 }
@@ -106,7 +106,7 @@ pub(crate) fn for_user_bytes(wanted: &Wanted<'_>, user_bytes: u64) -> Result<Geo
     Geometry::new(wanted.numbers(element_blocks, stripes))
 }
 
-/// What a volume holds at the most: a stripe has a number of 32 bits, and some of the places for
+/// Returns the most bytes of a volume: a stripe has a number of 32 bits, and some of the places for
 /// stripes are spare.
 pub(crate) fn most_user_bytes(code: &Code) -> u64 {
     let per_stripe = code.data().len() as u64 * u64::from(element_blocks(code, u64::MAX)) * BLOCK as u64;
@@ -195,7 +195,7 @@ pub fn numbers(
     }
 }
 
-/// Why a superblock tells of no geometry.
+/// Reasons why a superblock has no geometry here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Misfit {
     Code(CodeError),
@@ -206,7 +206,7 @@ pub(crate) enum Misfit {
     Numbers,
 }
 
-/// The geometry that a superblock tells of; `area` is the definition area of its device.
+/// Returns the geometry of a superblock; `area` is the definition area of its device.
 pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfit> {
     let record = superblock.code(area).map_err(Misfit::Format)?;
     let code = match &record.definition {

@@ -1,13 +1,12 @@
-//! What a client of a running volume holds: reads and writes of any range of bytes, by any number
-//! of threads at once.
+//! Handle of a client: reads and writes of any range of bytes, by any number of threads at once.
 //!
 //! The volume knows whole blocks. A write that begins or ends within one reads it, changes it, and
-//! writes it back; from its read to its write nobody else may write that block, or what they wrote
-//! would be undone. [`Gate`] sees to that. Everything else needs no lock, because the engine takes
-//! requests in the order in which they come.
+//! writes it back. Between its read and its write no other write of that block may pass, or its
+//! bytes would be lost; [`Gate`] holds them. Everything else needs no lock, because the engine
+//! takes requests in the order in which they come.
 //!
-//! Bound: writes under way, and what the engine has not made durable of them, lie in memory of a
-//! bounded pool. When it is empty the writer waits, and the engine is told to make room.
+//! Bound: writes under way and writes that are not durable yet occupy memory of a bounded pool.
+//! When it is empty the writer waits, and the engine is asked to free memory.
 
 use crate::HostError;
 use crate::direct::Direct;
@@ -86,14 +85,14 @@ impl Handle {
         self.read_by_engine(offset, into)
     }
 
-    /// The same for a buffer that is given away and comes back filled: the fastest way to read
-    /// much. Where whole blocks are wanted, devices read into it what they have side by side, and
-    /// nothing of that is copied: everything of codes of one row, such as raid6 and cauchy; less of
-    /// array codes.
+    /// As [`read`](Self::read), for a buffer that is given away and comes back filled: the fastest
+    /// way to read much. Devices read whole blocks into it without a copy if the blocks are
+    /// adjacent on them: all blocks of codes of one row, such as raid6 and cauchy; fewer of array
+    /// codes.
     ///
-    /// What comes back is of the same length, but may be another buffer, of no pool, if a device
-    /// was too late. Then the one that was given stays with the volume until the device has
-    /// answered, or for ever if the volume ends before it does. So it may after an error, behind
+    /// The result has the same length, but can be another buffer, of no pool, if a device was late.
+    /// The given one then stays with the volume until the device answers, or for ever if the volume
+    /// ends before. After an error no buffer comes back.
     /// which none comes back.
     pub fn read_buffer(&self, offset: u64, buffer: AlignedBuf) -> Result<AlignedBuf, HostError> {
         let len = buffer.len();
@@ -127,7 +126,8 @@ impl Handle {
         };
         for blocks in pieces(blocks) {
             let bytes = (blocks.end - blocks.start) as usize * BLOCK;
-            // Whoever waits for a permit holds none, or two could wait for each other.
+            // A reader that waits for a permit holds none, or two readers could wait for each
+            // other.
             let permit = loop {
                 match (self.shared.reads.try_take(bytes), under_way.pop_front()) {
                     (Some(permit), Some(first)) => {
@@ -225,8 +225,8 @@ impl Handle {
         let end = offset + len;
         let mut under_way = Vec::new();
         for blocks in pieces(blocks_of(offset, end)) {
-            // Memory first: whoever holds a block exclusively may not wait for those who hold
-            // memory and wait for the block.
+            // Memory first: a writer that holds a block exclusively must not wait for writers that
+            // hold memory and wait for the block.
             let mut data = self.memory((blocks.end - blocks.start) as usize * BLOCK)?;
             let first = blocks.start * BLOCK as u64;
             let (from, to) = (offset.max(first), end.min(blocks.end * BLOCK as u64));
@@ -303,7 +303,7 @@ impl Handle {
         Ok(Epoch::new(self.within(id), id, first, count))
     }
 
-    /// The same volume as a writer of an epoch sees it. Any number of them may write in one epoch.
+    /// Returns a handle that writes in an epoch. Any number of them may write in one epoch.
     pub fn within(&self, epoch: EpochId) -> Handle {
         Handle { shared: self.shared.clone(), epoch: Some(epoch) }
     }
@@ -316,7 +316,7 @@ impl Handle {
         waiting.wait().map(drop)
     }
 
-    /// Whoever began an epoch is gone: it ends by its policy.
+    /// Ends an epoch by its policy: the client that began it is gone.
     pub(crate) fn leave_epoch(&self, epoch: EpochId) {
         let leave = move |engine: &mut crate::engine::Engine| engine.leave_epoch(epoch);
         self.shared.inbox.push(Message::Call(Box::new(leave)));
@@ -343,7 +343,7 @@ fn blocks_of(start: u64, end: u64) -> Range<u64> {
     }
 }
 
-/// The blocks that lie in a range of bytes as a whole.
+/// Returns the blocks that a range of bytes holds completely.
 fn whole_blocks(start: u64, end: u64) -> Range<u64> {
     let (first, behind) = (start.div_ceil(BLOCK as u64), end / BLOCK as u64);
     if first < behind { first..behind } else { 0..0 }
@@ -381,7 +381,7 @@ fn copy_out(found: &[Option<Block>], blocks: Range<u64>, offset: u64, into: &mut
     }
 }
 
-/// Lets writes of whole blocks pass, except of those that somebody is changing a part of.
+/// Lets writes of whole blocks pass, except of blocks that are being changed in part.
 #[derive(Default)]
 struct Gate {
     held: Mutex<BTreeSet<u64>>,
@@ -404,7 +404,7 @@ impl Gate {
         submit()
     }
 
-    /// The same for a few blocks, which may lie apart.
+    /// As [`pass`](Self::pass), for a few blocks that need not be adjacent.
     fn pass_those<T>(&self, blocks: impl Iterator<Item = u64> + Clone, submit: impl FnOnce() -> T) -> T {
         let mut held = lock(&self.held);
         while blocks.clone().any(|block| held.contains(&block)) {
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_does_not_pass() {
+    fn held_blocks_do_not_pass() {
         let gate = Gate::default();
         let held = gate.hold(&[4, 9]);
         gate.pass(0..4, || ());

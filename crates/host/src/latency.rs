@@ -1,10 +1,10 @@
-//! How long each device takes: the last few reads and writes, whoever asked for them, and which
-//! device reads go around for now.
+//! Durations of the last few reads and writes of each device, and which device reads avoid for now.
 //!
-//! What counts is the median of the last [`KEPT`], so that reads go around a late device within
-//! milliseconds, and go there again soon after it has recovered. Under load that is a moment, and a
-//! healthy device may have a bad one: it is a hint for reads, not a warning ([`crate::slowness`]). A device that reads go around would never be seen
-//! to recover, so the engine reads a block of it now and then ([`crate::engine`]).
+//! The median of the last [`KEPT`] decides, so that reads avoid a late device within milliseconds,
+//! and return soon after it has recovered. Under load this is a moment, and a healthy device can
+//! have a bad one: it is a hint for reads, not a warning ([`crate::slowness`]). Reads that avoid a
+//! device do not show its recovery, so the engine reads a block of it now and then
+//! ([`crate::engine`]).
 //!
 //! Cost: an atomic addition and a store for each operation of a device.
 
@@ -13,16 +13,16 @@ use pantile_volume::Slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Operations of a kind that are remembered of each device.
+/// Operations of a kind that are kept of each device.
 const KEPT: usize = 16;
 
-/// Fewer say nothing.
+/// Fewest operations with a median.
 const LEAST: u64 = 8;
 
-/// How often whoever notes late reads is told that somebody should look.
+/// Shortest time between two alarms on late reads.
 const ALARM_EVERY_MS: u64 = 200;
 
-/// What was done.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -60,8 +60,8 @@ impl Latencies {
         Latencies { slots, tallies, begun: Instant::now(), alarmed_ms: AtomicU64::new(0) }
     }
 
-    /// Notes how long a device took; whether that is so long, and nobody was told for a while, that
-    /// somebody should look.
+    /// Notes the duration of an operation. True if it was late, and no alarm was raised for a
+    /// while.
     pub(crate) fn note(&self, slot: Slot, kind: Kind, took: Duration) -> bool {
         let Some(kinds) = self.slots.get(slot.0 as usize) else { return false };
         let last = &kinds[kind as usize];

@@ -1,11 +1,11 @@
-//! How much more may be lost: what an operator wants to know first when a device has died.
+//! Devices that can still fail: what an operator asks first when a device has died.
 //!
 //! Counted by the engine's own rule ([`pantile_volume::margin`]), from what can be read now.
 
 use pantile_volume::Slot;
 use serde::{Deserialize, Serialize};
 
-/// What may be lost beyond what is lost.
+/// Losses that the volume tolerates beyond those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Margin {
     /// Devices that are not whole now.

@@ -42,7 +42,7 @@ impl Block {
         &self.buffer[self.start..self.start + blocks * BLOCK]
     }
 
-    /// Whether it lies right behind another in memory.
+    /// True if it is right behind another in memory.
     pub(crate) fn follows(&self, other: &Block) -> bool {
         Arc::ptr_eq(&self.buffer, &other.buffer) && self.start == other.start + BLOCK
     }
@@ -64,8 +64,7 @@ impl Block {
 
 /// Buffers for the engine. There is always one: those beyond the bound are not kept for reuse.
 ///
-/// The bound cannot be waited for here, because what the engine writes is what frees the memory of
-/// its users.
+/// No caller waits for the bound: it is the engine's writes that free the memory of its users.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffers {
     kept: BufferPool,
@@ -110,7 +109,7 @@ impl Places {
         found.filter(|(name, _)| *name == id).map(|(_, block)| block)
     }
 
-    /// Whether it was there.
+    /// Removes a buffer; true if it was there.
     fn remove(&mut self, id: BufferId) -> bool {
         let is_there = self.get(id).is_some();
         if is_there {

@@ -61,8 +61,8 @@ impl NewDir {
     }
 }
 
-/// A new folder for an experiment, for its owner alone: held open, and removed at the end with
-/// what is in it, whatever has its name by then.
+/// A new folder for an experiment, for its owner alone. It is held open, and removed with its
+/// content at the end, even if it was renamed.
 pub struct ScratchFolder(NewDir);
 
 impl ScratchFolder {

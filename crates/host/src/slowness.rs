@@ -27,8 +27,8 @@ const SURE: u64 = 48;
 /// Late periods, at least, before a warning; good periods before its end.
 const LATE_PERIODS: u32 = 3;
 
-/// A read that takes this much longer than those of the others is late. Differences below are
-/// those of schedulers and caches, and slow nobody's work down.
+/// A read that takes this much longer than those of the others is late. Smaller differences come
+/// from schedulers and caches and slow no work down.
 pub(crate) const LATE_US: u32 = 2000;
 
 /// Reads of other devices count as at least this long: the times of a system are not steadier.
@@ -150,7 +150,7 @@ struct Called {
     good_periods: u32,
 }
 
-/// What a period says of a device.
+/// Judgement of a device after a period.
 enum Verdict {
     Nothing,
     Good,

@@ -1,7 +1,6 @@
-//! What devices say of the volume that they are part of: superblocks in their places, and the text
-//! of a code.
+//! Superblocks of devices, and the text of a code.
 //!
-//! A superblock lies twice at the front of a device and once behind its last chunk; each place is
+//! A superblock is stored twice at the front of a device and once behind its last chunk; each is
 //! enough. docs/volume-format.md has the zones.
 
 use crate::FolderError;
@@ -16,13 +15,13 @@ use std::path::PathBuf;
 /// Where the text of a code lies that no family names.
 pub(crate) const DEFINITION_AT: u64 = 2 * BLOCK as u64;
 
-/// Blocks at the end of a device that are looked through for the copy of a superblock: 8 MiB. What
-/// a volume leaves of equal devices is less than a stripe and what the next one would make the
-/// journal and the log longer by, 4 MiB at the most.
+/// Blocks at the end of a device that are searched for the copy of a superblock: 8 MiB. A volume
+/// leaves unused less than a stripe of each equal device and at most 4 MiB by which a longer
+/// journal and log would exceed it.
 pub(crate) const TAIL_BLOCKS: u64 = 2048;
 
-/// The newest superblock of a device, from any of its three places; of this volume, if one is
-/// named.
+/// Returns the newest superblock of a device, from any of its three places; of this volume, if one
+/// is named.
 pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -> Option<Superblock> {
     let found = superblocks(device).into_iter().map(|(_, found)| found);
     let found = found.filter(|found| volume.is_none_or(|volume| found.volume == volume));
@@ -43,8 +42,9 @@ fn is_of_copy(found: &Superblock) -> bool {
     found.copy_begun > 0
 }
 
-/// The same, if the copy may lie where devices of this geometry have it: a device may be longer
-/// than its volume needs, and one whose front was overwritten does not say by how much.
+/// As [`newest_superblock`], but also looks for the copy where devices of this geometry have it: a
+/// device can be longer than its volume needs, and one whose front was overwritten does not say by
+/// how much.
 pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
     newest_superblock(device, Some(geometry.volume)).or_else(|| {
         if superblock_at(device, 0).or_else(|| superblock_at(device, 1)).is_some() {
@@ -60,8 +60,8 @@ pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> 
     })
 }
 
-/// The superblocks of a device, and the blocks that they lie in; none of a device that is being
-/// made a copy.
+/// Returns the superblocks of a device with their blocks; none of a device that is being made a
+/// copy.
 fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let found = all_superblocks(device);
     match found.iter().any(|(_, found)| is_of_copy(found)) {
@@ -70,9 +70,8 @@ fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     }
 }
 
-/// The superblocks of a device, member or copy under way, and the blocks that they lie in. Where
-/// the front has one it says where the copy is; where it has none the copy is looked for at the
-/// end.
+/// Returns the superblocks of a device, member or copy under way, with their blocks. One at the
+/// front names the place of the copy; without it the end is searched.
 pub(crate) fn all_superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let at = |block: u64| Some((block, superblock_at(device, block)?));
     let mut found: Vec<(u64, Superblock)> = [0, 1].into_iter().filter_map(at).collect();
@@ -121,14 +120,14 @@ fn copy_at(device: &dyn Device, block: u64) -> Option<Superblock> {
     superblock_at(device, block).filter(|found| is_copy(device, block, found))
 }
 
-/// Whether a superblock is the copy that lies in this block. What users store may look like one,
-/// but says that it belongs elsewhere.
+/// True if a superblock is the copy that belongs in this block. User data can look like one, but
+/// name another block.
 fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
     copy_of(found) == Some(block)
         || (block + 1) * BLOCK as u64 > device.len_bytes().saturating_sub(BLOCK as u64)
 }
 
-/// The copy that lies nearest to the end of a device, and its block.
+/// Returns the copy that is nearest to the end of a device, and its block.
 pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
     let blocks = device.len_bytes() / BLOCK as u64;
     if blocks == 0 {
@@ -144,8 +143,8 @@ pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
         .find(|(block, found)| is_copy(device, *block, found))
 }
 
-/// The geometry that a superblock tells of. The text of a code that no family names is taken from
-/// whichever of the volume's devices has it whole: there is one on each.
+/// Returns the geometry of a superblock. The text of a code that no family names is stored on each
+/// device; the first that is whole is used.
 pub(crate) fn geometry_of<'d>(
     superblock: &Superblock,
     devices: impl IntoIterator<Item = &'d dyn Device>,

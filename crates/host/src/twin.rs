@@ -5,22 +5,22 @@
 //! old device, and, where the copy has passed, to the new one. So the old device has everything at
 //! every moment, and nothing is as near to being lost as it would be without it.
 //!
-//! The first thing that the new device gets is a mark in the places of its superblocks, by which it
-//! is a copy under way and no member. When all is copied it is read back and compared with the old
-//! device. [`Twin::finish`] holds writes back, flushes the new device, writes the superblocks of the
-//! old one over the marks, flushes and reads them back, and only then lets its caller write down
-//! that the new device is the one; from then on the old device is neither read nor written. A crash
-//! before that leaves the old device, one after it the new one.
+//! The first thing that the new device gets is a mark in the places of its superblocks: it is a
+//! copy under way and no member. When all is copied it is read back and compared with the old
+//! device. [`Twin::finish`] then holds writes back, flushes the new device, writes the superblocks
+//! of the old one over the marks, flushes and reads them back. Only then its caller records that
+//! the new device is the member; from then on the old device is neither read nor written. A crash
+//! before that record leaves the old device, one after it the new one.
 //!
-//! Invariants: `copied` never shrinks; no write and no copy overlap in time and place; what is
-//! copied and was written before an acknowledged flush of the volume is on the old device until the
-//! new one is named, and durable on the new one when it is.
+//! Invariants: `copied` never shrinks. No write and no copy overlap in time and place. Before the
+//! new device is named, the old one has all copied writes of an acknowledged flush; when it is
+//! named, they are durable on the new one.
 //!
-//! What fails on the new device ends the replacement and harms nobody: the old device goes on
-//! alone. So does what hangs on it: nobody waits longer for the new device than [`HANGS`], which is
-//! less than a volume waits before it gives a device up, and would give up both. What fails on the
-//! old one is an error of the twin's, as it would be without the other; a read of what is copied is
-//! then answered by the new device.
+//! A failure of the new device ends the replacement and does no harm: the old device goes on alone.
+//! So does a hang: no request waits longer for the new device than [`HANGS`], which is less than a
+//! volume's patience with a device; the volume would give up both. A failure of the old device is
+//! an error of the twin, as without the new one, except that reads of copied blocks are then
+//! answered by the new device.
 
 use crate::folder::FRONT_BYTES;
 use crate::locks::lock;
@@ -213,7 +213,7 @@ impl Twin {
     pub(crate) fn let_go_of_new(&self) {
         self.wipe_withheld();
         let front = AlignedBuf::zeroed(FRONT_BYTES.min(self.len_bytes) as usize);
-        // One that cannot be written is not offered again before a person has seen to it.
+        // If it cannot be written, it is not offered again before the operator names it.
         let _ = self.asked.within(self.patience.held).write_at(0, &[front.whole()]);
     }
 
@@ -327,11 +327,14 @@ impl Twin {
     /// Makes the new device the volume's. `name` writes down that it is, so that it survives a
     /// crash; while it runs nothing is written.
     ///
-    /// Returns whether the new device is the volume's from now on. If it is not, the old one is:
-    /// the new one failed, or the old one does not read or does not end its writes, and then it may
-    /// be tried again. Errors: those of `name`; the old device is the volume's, and the new one
-    /// says nothing. Cost: writes are held back for [`WRITES_END`] and four times [`HELD`] at the
-    /// most, and as long as `name` takes.
+    /// Returns true if the new device is the volume's from now on. Otherwise the old one is: the
+    /// new one failed, or the old one does not read or does not end its writes, and then `finish`
+    /// can be called again.
+    ///
+    /// Errors: those of `name`; the old device is the volume's.
+    ///
+    /// Cost: writes are held back for at most [`WRITES_END`] and four times [`HELD`], and as long
+    /// as `name` takes.
     pub(crate) fn finish<E>(&self, name: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         if !self.is_copied() {
             return Ok(false);
