@@ -57,11 +57,11 @@ impl Matrices {
 pub(crate) struct Task {
     volume: VolumeId,
     work: Compute,
-    /// What it takes from outside.
+    /// The operands that it does not compute itself.
     given: FxHashMap<Operand, Block>,
 }
 
-/// What a computation gives.
+/// Result of a computation.
 pub(crate) struct Outcome {
     pub(crate) made: Vec<(BufferId, Block)>,
     pub(crate) computed: Computed,
@@ -351,8 +351,8 @@ mod tests {
         }
     }
 
-    /// Blocks that lie side by side in both sources are done as one, up to where one source lies
-    /// elsewhere; what is made lies parity by parity.
+    /// Blocks that are adjacent in both sources are computed as one, up to a gap in either source;
+    /// results are adjacent within each parity.
     #[test]
     fn blocks_side_by_side_are_done_as_one() {
         let column = |seed: usize| {

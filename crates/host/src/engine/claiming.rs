@@ -2,12 +2,11 @@
 //! flush. It goes to the devices like all else, and a device that is gone is found by it although
 //! no client asks.
 //!
-//! Whoever finds that a claim does not beat takes the volume after [`crate::claim::WATCH`]. So a
-//! host that was stopped for longer (a process, a machine that swaps) and goes on must not write
-//! what it meant to: nothing is written or flushed, the claim included, unless looks that were
-//! begun within the last [`FENCE`] found it on the devices, and it beats there since. It does if as
-//! many devices have it as another host must have, too: of any t + 1 devices one is among those
-//! that a volume can be opened from.
+//! Another host takes a volume whose claim did not beat for [`crate::claim::WATCH`]. So a host that
+//! was stopped for longer (a process, a machine that swaps) and goes on must not do its old writes.
+//! Nothing is written or flushed, the claim included, unless checks begun within the last [`FENCE`]
+//! found it on the devices, and it beats there since. It does if as many devices have it as another
+//! host needs, too: of any t + 1 devices one is among those that a volume can be opened from.
 
 use super::Engine;
 use super::transfers::write_op;
@@ -23,7 +22,8 @@ use std::time::{Duration, Instant};
 /// stands which look it is.
 const CLAIM_TOKENS: u64 = 1 << 63;
 
-/// How long a look at the claim counts. Less than anybody watches one before they take it.
+/// Time for which a check of the claim counts. An opening watches a claim for longer before it
+/// takes it.
 const FENCE: Duration = Duration::from_secs(4);
 
 const _: () = assert!(FENCE.as_secs() < WATCH.as_secs() && FENCE.as_secs() >= 2 * PERIOD.as_secs());
@@ -31,10 +31,10 @@ const _: () = assert!(FENCE.as_secs() < WATCH.as_secs() && FENCE.as_secs() >= 2 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// Our claim, and what waits for it.
+/// Our claim, and the writes that wait for it.
 pub(super) struct Claiming {
     beating: Beating,
-    /// When the looks were begun that found it on enough devices; `None`: none has.
+    /// Beginning of the checks that found it on enough devices; `None`: none has.
     found_at: Option<Instant>,
     /// The last looks: their number, when they were begun, where they found it, and where it has
     /// been written again since, for those who watch it.
@@ -42,7 +42,7 @@ pub(super) struct Claiming {
     looked_at: Instant,
     seen_on: BTreeSet<Slot>,
     found_on: BTreeSet<Slot>,
-    /// What is to be written, and since when something waits.
+    /// Writes that wait, and since when.
     held: Vec<IoRequest>,
     held_since: Option<Instant>,
 }
@@ -91,8 +91,8 @@ impl Engine {
         Some(next)
     }
 
-    /// Gives back what may go to a device; what must not be done before somebody has looked at the
-    /// claim waits.
+    /// Returns a request that may go to its device; one that needs a newer check of the claim
+    /// waits.
     pub(super) fn past_fence(&mut self, request: IoRequest, now: Instant) -> Option<IoRequest> {
         if matches!(request.op, Op::Read { .. }) {
             return Some(request);
@@ -133,12 +133,12 @@ impl Engine {
         self.let_held_go(now);
     }
 
-    /// Whether anything waits for the claim.
+    /// True if a write waits for the claim.
     pub(super) fn holds_writes(&self) -> bool {
         self.claiming.as_ref().is_some_and(|claiming| !claiming.held.is_empty())
     }
 
-    /// Writes what waits, if the claim was found on enough devices.
+    /// Sends the waiting writes, if the claim was found on enough devices.
     fn let_held_go(&mut self, now: Instant) {
         let here = self.members.iter().filter(|member| member.number.is_some()).count();
         let need = here.min(self.geometry.tolerance() + 1);

@@ -1,7 +1,7 @@
-//! Another device of the same content for a slot, while the volume uses the slot.
+//! Exchange of a slot's device for one of the same content, while the volume uses the slot.
 //!
-//! From one moment on everything is asked of the new device. What had been asked of the one before
-//! ends there, so that it stays with the pool until it owes nothing.
+//! All later requests go to the new device. Earlier ones end on the old device, which stays with
+//! the pool until it has answered them.
 
 use super::{Engine, Share};
 use crate::HostError;
@@ -42,14 +42,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether nothing is under way any more on devices that a slot had before.
+    /// True if no request is under way any more on devices that a slot had before.
     pub(crate) fn is_drained(&mut self, slot: Slot) -> Result<bool, HostError> {
         self.known(slot)?;
         self.let_go_of_drained();
         Ok(self.members[slot.0 as usize].leaving.is_empty())
     }
 
-    /// Takes devices from the pool that owe nothing and are not asked any more.
+    /// Takes exchanged devices from the pool that have answered all requests.
     pub(super) fn let_go_of_drained(&mut self) {
         for member in &mut self.members {
             let pool = &self.pool;

@@ -12,12 +12,11 @@ use pantile_format::volume::Reason;
 use pantile_volume::{Event, Slot};
 use std::time::Duration;
 
-/// What the names of reads begin with that are only there to see how long they take. Names of the
-/// volume are counted from 1.
+/// First name of reads that only measure a device. Names of the volume are counted from 1.
 pub(super) const PROBE: u64 = 1 << 62;
 
-/// A device is taken out for being slow only if it takes this long for a read: less is nobody's
-/// reason to lose a margin.
+/// A device is taken out for being slow only if it takes this long for a read: below that its loss
+/// costs more margin than its slowness costs time.
 const EVICTED_US: u32 = 100_000;
 
 /// How late a device is at this moment.

@@ -19,14 +19,14 @@ const FAILED_WITHIN: Duration = Duration::from_secs(3600);
 /// Reads of a device that failed.
 #[derive(Debug, Default)]
 pub(super) struct FailedReads {
-    /// As many as the volume has counted.
+    /// Failed reads that the volume has counted.
     counted: u64,
     /// When the newest of them were counted, at most [`FAILED_MOST`].
     at: VecDeque<Instant>,
 }
 
 impl FailedReads {
-    /// The volume has counted so many by now.
+    /// Takes the volume's count of failed reads.
     fn note(&mut self, counted: u64, now: Instant) {
         let new = counted.saturating_sub(self.counted).min(FAILED_MOST as u64);
         self.counted = counted;

@@ -1,8 +1,7 @@
-//! What the engine has to do with devices: what the volume wants of them becomes few and long I/Os,
-//! and what came of each is told to it.
+//! I/O of the engine: it joins the volume's wishes into few and long I/Os, and reports the result
+//! of each to it.
 //!
-//! An I/O of several parts ends for each of them; where it cannot be done as a whole, each is tried
-//! alone.
+//! An I/O of several parts ends for each of them. If it fails as a whole, each part is tried alone.
 
 use super::pace::PROBE;
 use super::{Engine, INLINE_BYTES_MAX};
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 /// tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// What an I/O is for.
+/// Purpose of an I/O.
 pub(super) enum Purpose {
     Blocks { into: Vec<BufferId>, generation: u64 },
     Bytes,
@@ -187,9 +186,8 @@ impl Engine {
         match remedy {
             Remedy::RepairRange => match self.joined.remove(&token) {
                 Some(parts) => self.each_alone(parts, device, priority, op),
-                // What cannot be written is made good nowhere: the volume counts the device as
-                // lost. It is closed, so that another, or itself when it is well again, can take
-                // the slot.
+                // A failed write cannot be repaired: the volume counts the device as lost. It is
+                // closed, so that another, or itself when it works again, can take the slot.
                 None if matches!(op, Op::Write { .. }) => self.drop_device(slot, Some(error)),
                 None => self.io_over(IoId(token), IoResult::MediaError),
             },
@@ -197,7 +195,7 @@ impl Engine {
         }
     }
 
-    /// Some of what was to be done as one cannot be done: the rest can.
+    /// Tries each part of a failed I/O alone.
     fn each_alone(&mut self, parts: Vec<IoId>, device: usize, priority: Priority, op: Op) {
         let places = parts
             .iter()
