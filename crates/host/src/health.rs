@@ -124,7 +124,7 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
         Some(false) => (
             FindingKind::ServerEnded,
             format!(
-                "The last server, {who}, was not stopped in order: what was not flushed then is lost; 'pantile serve' starts another."
+                "The last server, {who}, was not stopped in order: unflushed writes are lost; 'pantile serve' starts another."
             ),
         ),
         None => (

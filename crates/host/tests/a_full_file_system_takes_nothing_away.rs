@@ -71,7 +71,7 @@ impl World {
         slots.iter().for_each(|&slot| self.faulty[slot].heal());
     }
 
-    /// What was flushed is there for whoever opens the volume next, which nobody has to mend.
+    /// Checks that the next opening finds all flushed data, without a repair.
     fn check_reopened(&self, expected: &[u8]) {
         self.heal(&ALL);
         let host = open(&self.geometry, &self.devices).expect("it opens again");
@@ -100,8 +100,8 @@ fn read(host: &Host) -> Vec<u8> {
     found
 }
 
-/// The file system below all devices is full for longer than their patience: nobody is given up,
-/// everything is read, whoever flushes waits, and goes on when there is room.
+/// The file system below all devices is full for longer than their patience: none is given up,
+/// everything is read, and a flush waits and goes on when there is space.
 #[test]
 fn devices_that_cannot_be_spared_are_kept_and_read() {
     let (world, host) = World::new();
@@ -131,7 +131,7 @@ fn devices_that_cannot_be_spared_are_kept_and_read() {
     world.check_reopened(&expected);
 }
 
-/// As many as the code bears are given up as ever, so that writes go on.
+/// As many as the code tolerates are given up as ever, so that writes go on.
 #[test]
 fn devices_that_can_be_spared_are_given_up() {
     let (world, host) = World::new();
@@ -140,7 +140,7 @@ fn devices_that_can_be_spared_are_given_up() {
     host.handle().write(0, &world.flushed, true).expect("it writes without them");
     assert!(begun.elapsed() >= PATIENCE);
     assert_eq!(lost(&host), [1, 4]);
-    // The next that are short cannot be spared any more.
+    // The next that are short cannot be spared.
     world.fill(&[0]);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| host.handle().write(0, &world.flushed, true));
@@ -215,9 +215,9 @@ fn a_stop_ends_well_if_there_is_space_in_time() {
     world.check_reopened(&expected);
 }
 
-/// A crash while there is no space: what was flushed is there, and the volume whole.
+/// A crash while there is no space: flushed data are there, and the volume whole.
 #[test]
-fn what_was_flushed_outlasts_a_crash_without_space() {
+fn flushed_data_survive_a_crash_without_space() {
     let (world, host) = World::new();
     world.fill(&ALL);
     host.handle().write(0, &painted(2, 300_000), false).expect("it is taken");
@@ -230,8 +230,7 @@ fn what_was_flushed_outlasts_a_crash_without_space() {
     world.check_reopened(&world.flushed);
 }
 
-/// Whoever opens the volume is told at once, since it cannot be opened without these; none of them
-/// is given up.
+/// An opening fails at once, since it needs these devices; none of them is given up.
 #[test]
 fn an_opening_without_space_is_refused_and_gives_nobody_up() {
     let (world, host) = World::new();
@@ -302,9 +301,9 @@ fn take_room(path: &Path) {
     }
 }
 
-/// A volume whose devices are sparse files of one file system, served as everybody's is. The file
-/// system is really full, twice: room comes after longer than the patience, and then it does not,
-/// and the server is told to stop.
+/// A volume whose devices are sparse files of one file system, served in the usual way. The file
+/// system is really full, twice: first space comes after longer than the patience, then none comes
+/// and the server is stopped.
 #[test]
 #[ignore = "mounts file systems: for root, and by './test heavy'"]
 fn a_volume_on_a_full_file_system_is_read_and_stops() {

@@ -1,5 +1,5 @@
-//! Which device is which: whatever it is called, wherever its superblock is left, whoever else says
-//! that he is the same.
+//! Identity of a device: it follows from its superblock, not from its path, and not from a copy of
+//! it.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -22,7 +22,7 @@ fn a_spare_that_is_another_device_by_now_is_left_alone() {
         done(service.obey(&Order::AddSpare { path: path.clone(), overwrite: false }));
     }
     service.stop().expect("it stops");
-    // Names move: somebody else's data, a device of another volume, nothing.
+    // Names move: another user's data, a device of another volume, nothing.
     let precious = painted(3, len as usize);
     std::fs::write(&filled, &precious).expect("a file");
     create(&folder.path().join("u"));
@@ -187,7 +187,7 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     assert!(matches!(&answer, Answer::Done { text } if text.contains("caught up")), "{answer:?}");
     until_clean(&service);
     service.stop().expect("it stops");
-    // Put in its place while nobody looks, it is made anew.
+    // A copy put in its place while the volume is stopped is rebuilt.
     std::fs::copy(&copy, &device).expect("a copy");
     let service = start(&root);
     until_clean(&service);

@@ -42,7 +42,7 @@ fn with_data(seed: u64) -> (TempDir, PathBuf, Service, Vec<u8>, PathBuf) {
 #[test]
 fn replacing_a_device_that_works_never_lowers_the_margin() {
     let (_folder, root, service, mut data, new) = with_data(1);
-    // Nothing more may be lost: the device could not be spared for a moment.
+    // No further device can fail: this one cannot be spared for a moment.
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     throttle(&service, SLOW);
@@ -76,7 +76,7 @@ fn replacing_a_device_that_works_never_lowers_the_margin() {
     let piece = painted(50, 100_000);
     service.handle().write(5000, &piece, true).expect("it writes");
     data[5000..105_000].copy_from_slice(&piece);
-    // The old one is nobody's any more, and the new one holds what it must without it.
+    // The old device is not part of the volume any more, and the new one is complete without it.
     service.stop().expect("it stops");
     std::fs::remove_file(root.join("device-05.pantile")).expect("a file");
     let service = start(&root);

@@ -1,5 +1,5 @@
-//! The same disks by two paths: files, and the loop devices upon them, which the system takes for
-//! other devices.
+//! The same disks by two paths: files, and their loop devices, which are other devices for the
+//! system.
 //!
 //! Needs root and losetup; elsewhere it says that it has seen nothing.
 
@@ -41,7 +41,7 @@ fn open(root: &Path) -> Result<Service, FolderError> {
 }
 
 #[test]
-fn whoever_comes_by_the_other_path_is_refused_and_finds_everything_afterwards() {
+fn the_other_path_is_refused_while_served_and_complete_afterwards() {
     let (folder, root, service) = served();
     let files: Vec<PathBuf> = (0..6).map(|slot| root.join(format!("device-{slot:02}.pantile"))).collect();
     let Some(loops) = Loops::upon(&files) else {

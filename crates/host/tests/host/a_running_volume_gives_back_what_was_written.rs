@@ -83,7 +83,7 @@ fn every_range_of_bytes_is_read_back() {
 /// shec:4,3,2 bears any loss and many pairs. What was flushed last may lie on the two that are
 /// lost: then nothing is decided without them, and nothing is forgotten.
 #[test]
-fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
+fn the_last_flush_is_not_forgotten_on_a_guess() {
     let geometry = geometry("shec:4,3,2");
     let devices = memory(&geometry);
     format(&geometry, &devices);
@@ -110,7 +110,7 @@ fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
                     assert!(second[..] == small, "without {a} and {b}");
                 }
                 host.kill();
-                // Whoever was missing is told from the others by the session that has begun.
+                // The session that has begun shows which devices were missing.
                 return_of(&geometry, &devices);
             }
             Err(HostError::Open(OpenError::Undecided { have: 5, need: 6 })) => undecided += 1,
@@ -137,7 +137,7 @@ fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     host.kill();
 }
 
-/// What is unwritten or forgotten is a hole, and nothing else is, before and after it is durable.
+/// Unwritten and trimmed blocks are holes, and no others are, before and after they are durable.
 #[test]
 fn holes_are_told_from_data() {
     let geometry = geometry("raid6:4");
@@ -216,9 +216,9 @@ fn a_whole_block_is_not_undone_by_a_part_of_it() {
     }
 }
 
-/// What was flushed is there after the process has died, on files, with devices missing.
+/// Flushed writes survive a kill of the process, on files, with devices missing.
 #[test]
-fn what_was_flushed_is_there_after_a_kill() {
+fn flushed_writes_survive_a_kill() {
     let folder = tempfile::tempdir().expect("a folder");
     let geometry = geometry("raid6:4");
     let path = |slot: u32| folder.path().join(format!("d{slot}"));
@@ -366,10 +366,10 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
     host.stop().expect("it stops");
 }
 
-/// Whoever reads from front to back is read ahead for, and sees what was written in the meantime
-/// all the same; by an epoch, too.
+/// A sequential reader is read ahead of, and finds the newest writes all the same, those of an
+/// epoch too.
 #[test]
-fn what_is_read_ahead_is_what_was_written_last() {
+fn blocks_read_ahead_are_the_newest() {
     let geometry = geometry_of("raid6:4", 600);
     let devices = memory(&geometry);
     format(&geometry, &devices);
@@ -484,8 +484,8 @@ fn errors_of_devices_do_not_reach_the_reader() {
     }
 }
 
-/// The usual way for a disk to die: it reads, and does not write any more. It is closed and the
-/// error is told, and the slot is free for another or, when it is well again, for itself.
+/// The usual failure of a disk: it reads, and does not write any more. It is closed and its error
+/// is reported, and the slot is free for another or, when it works again, for itself.
 #[test]
 fn a_device_that_cannot_write_leaves_its_slot() {
     let geometry = geometry("raid6:4");

@@ -1,6 +1,5 @@
-//! Short reads do not pass the engine's thread, nor do long ones of several who read at a time, and
-//! nobody can tell but by the clock: they see what was written last, whatever happens to it and to
-//! the devices meanwhile.
+//! Short reads do not pass the engine's thread, nor do long ones of several readers at a time. Only
+//! their time differs: they return the newest writes, whatever happens to these and to the devices.
 
 use crate::common::{Devices, format, geometry, geometry_of, open, open_with, painted};
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice, Layer, Layered, Mode};
@@ -37,7 +36,7 @@ fn read(host: &Host, offset: u64, len: usize) -> Vec<u8> {
     read_of(&host.handle(), offset, len)
 }
 
-/// What lies somewhere, read in one of two ways: each is taken by half of the places and lengths.
+/// Reads a range in one of two ways, each for half of the places and lengths.
 fn read_of(handle: &Handle, offset: u64, len: usize) -> Vec<u8> {
     let gives_away = (offset / BLOCK_BYTES + len as u64).count_ones().is_multiple_of(2);
     if gives_away {
@@ -48,7 +47,7 @@ fn read_of(handle: &Handle, offset: u64, len: usize) -> Vec<u8> {
     found
 }
 
-/// The same, with a buffer that is given away.
+/// Reads into a buffer that is given away.
 fn read_into(handle: &Handle, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf {
     buffer.fill(0xee);
     let len = buffer.len();
@@ -57,7 +56,7 @@ fn read_into(handle: &Handle, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf
     found
 }
 
-/// Bytes of a block whose first eight are a number, and whose others follow from it.
+/// Returns a block that begins with an 8-byte number, from which its other bytes follow.
 fn numbered(number: u64) -> Vec<u8> {
     let mut block = painted(number, BLOCK);
     block[..8].copy_from_slice(&number.to_le_bytes());
@@ -155,7 +154,7 @@ fn readers_beside_writers_see_what_was_written_last() {
 /// All of it in any pieces, once memory knows the checksums; then with a device lost, with a device
 /// back, and trimmed.
 #[test]
-fn what_is_read_is_the_same_whoever_reads_it() {
+fn all_ways_of_reading_agree() {
     let dir = tempfile::tempdir().expect("a folder");
     let geometry = geometry("raid6:4");
     let devices = files(&geometry, dir.path());
@@ -199,7 +198,7 @@ fn what_is_read_is_the_same_whoever_reads_it() {
     let (went, wanted) = check_long(&host);
     assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
     host.fail(Slot(2)).expect("it is there");
-    assert!(check(&host) > 300, "what the lost device had can be made of what the others have");
+    assert!(check(&host) > 300, "blocks of the lost device can be computed");
     let (went, wanted) = check_long(&host);
     assert!(went > wanted / 4, "{went} of {wanted} went to the devices");
     host.stop().expect("it stops");
@@ -220,7 +219,7 @@ fn what_is_read_is_the_same_whoever_reads_it() {
         host.report().expect("it serves").status.devices[2].state == DeviceState::Present
     });
     host.fail(Slot(4)).expect("it is there");
-    assert!(check(&host) > 200, "what two lost devices had can be made of what the others have");
+    assert!(check(&host) > 200, "blocks of the two lost devices can be computed");
     check_long(&host);
     host.handle().trim(0, 8 * BLOCK_BYTES).expect("it trims");
     assert!(read(&host, 0, 8 * BLOCK).iter().all(|&byte| byte == 0));
@@ -264,10 +263,9 @@ fn a_crowd_is_not_read_ahead_of() {
     assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
 }
 
-/// A reader who finds something else than was written asks the engine, which counts it, makes it
-/// anew, and puts it right.
+/// A reader that finds a wrong checksum asks the engine, which counts it and repairs the block.
 #[test]
-fn what_lies_is_seen_and_repaired() {
+fn wrong_blocks_are_seen_and_repaired() {
     let dir = tempfile::tempdir().expect("a folder");
     let geometry = geometry("raid6:4");
     let host = open(&geometry, &files(&geometry, dir.path())).expect("it opens");
@@ -304,8 +302,7 @@ fn what_lies_is_seen_and_repaired() {
 /// nobody writes to.
 struct Hangs {
     pipe: PipeReader,
-    /// Who reads: other threads, those that serve the engine among them, ask only whether it is a
-    /// file.
+    /// The reading thread: others, such as the engine's, only ask whether it is a file.
     reader: ThreadId,
     hangs: AtomicBool,
     asked: AtomicU64,
@@ -321,9 +318,9 @@ impl Layer for Hangs {
     }
 }
 
-/// Who waits for a device that hangs is served after a while by the others or by the engine, the
-/// device is left to the engine, and the volume can be stopped while the device still has not
-/// answered, or when it has.
+/// A reader that waits for a device that hangs is served after a while by the others or by the
+/// engine. The device is left to the engine. The volume can be stopped before the device answers,
+/// and after.
 #[test]
 fn a_device_that_is_late_is_left_to_the_engine() {
     for (answers, gives_away) in [(true, false), (true, true), (false, true)] {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a new volume of a code is to be.
+/// Returns the wishes for a new volume of a code.
 pub fn new(code: &str, devices: NewDevices) -> NewFolder {
     NewFolder::new(Code::parse(code).expect("a spec"), devices)
 }

@@ -1,5 +1,4 @@
-//! What a volume says of itself is what is so: after a restart, of what was lost and why, of a
-//! scrub, of its version.
+//! Reports of a volume are true after a restart: losses with their reasons, scrubs, its version.
 
 use crate::common::folders::*;
 use crate::common::{format, geometry, memory_with_faulty, open, painted};
@@ -87,7 +86,7 @@ fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where
     service.stop().expect("it stops");
 }
 
-/// Nobody serves the volume again meanwhile.
+/// Checked without a restart.
 #[test]
 fn after_every_range_that_is_lost_is_written_again_no_stripe_has_lost_data() {
     let (_folder, root) = filled();
@@ -153,8 +152,7 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     service.stop().expect("it stops");
 }
 
-/// The same history, an earlier session: a copy of the time before is not what the volume counts
-/// on.
+/// A copy of an earlier session has the same history, and does not count as a device.
 #[test]
 fn assembling_says_of_a_device_of_an_earlier_session_that_it_is_one() {
     let (folder, root) = filled();
@@ -232,8 +230,7 @@ fn parity_with_right_checksums_is_made_anew_only_where_enough_bytes_say_that_it_
     }
 }
 
-/// What a block must be is forgotten with its device; what the device had answered until then says
-/// nothing against it.
+/// A device that is taken out while it is read gets no checksum errors for its late answers.
 #[test]
 fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
     let geometry = geometry("raid6:3");
@@ -261,7 +258,7 @@ fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
     }
 }
 
-/// What is refused is called by its own name, not by that of a device of the volume.
+/// A refusal names the path given, not a device of the volume.
 #[test]
 fn a_device_that_cannot_be_used_is_told_from_those_of_the_volume() {
     let (folder, root, service) = served();
