@@ -131,7 +131,7 @@ fn devices_that_cannot_be_spared_are_kept_and_read() {
     world.check_reopened(&expected);
 }
 
-/// As many as the code tolerates are given up as ever, so that writes go on.
+/// Devices that the code can spare are given up as ever, so that writes go on.
 #[test]
 fn devices_that_can_be_spared_are_given_up() {
     let (world, host) = World::new();

@@ -1,4 +1,4 @@
-//! The same disks by two paths: files, and their loop devices, which are other devices for the
+//! Two paths to the same disks: files, and their loop devices, which are other devices for the
 //! system.
 //!
 //! Needs root and losetup; elsewhere it says that it has seen nothing.
