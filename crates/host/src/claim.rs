@@ -20,17 +20,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How often a claim is written.
+/// Period of the claim's writes.
 pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long one that does not beat is watched before it counts as left behind: two periods, and
-/// what a write may take.
+/// Time for which a claim must not beat before it counts as left behind: two periods and the
+/// longest write.
 pub(crate) const WATCH: Duration = Duration::from_secs(5);
 
-/// How often it is looked at meanwhile.
+/// Interval between two looks at a watched claim.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Those of this process that have not ended.
+/// Claimants of this process that have not ended.
 static LIVE: Mutex<BTreeSet<[u8; 16]>> = Mutex::new(BTreeSet::new());
 
 fn live() -> MutexGuard<'static, BTreeSet<[u8; 16]>> {
@@ -177,12 +177,12 @@ pub(crate) struct Beating {
 }
 
 impl Beating {
-    /// The claim of a volume that begins to be served.
+    /// Returns the claim of a volume that begins to be served.
     pub(crate) fn new(superblock: &Superblock, own: &Own) -> Beating {
         Beating { claim: own.claim(superblock, true, 0), next: Instant::now() }
     }
 
-    /// The next claim.
+    /// Returns the next claim.
     pub(crate) fn beat(&mut self, session: Session) -> Vec<u8> {
         (self.claim.beat, self.claim.at, self.claim.session) = (self.claim.beat + 1, unix_time(), session);
         self.claim.encode()
@@ -203,7 +203,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Names this start of the system; zeros where it does not say.
+/// Returns the identity of this start of the system; zeros if it has none.
 fn boot() -> [u8; 16] {
     let text = read("/proc/sys/kernel/random/boot_id");
     let digits: Vec<u8> =
@@ -215,15 +215,16 @@ fn boot() -> [u8; 16] {
     id
 }
 
-/// Names the space of process numbers: the same number means other processes in other containers.
+/// Returns the namespace of process numbers: in another container the same number is another
+/// process.
 fn process_space() -> u64 {
     let link = std::fs::read_link(Path::new("/proc/self/ns/pid")).unwrap_or_default();
     let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)
 }
 
-/// When a process was started, in units of the system; `None`: there is none, or it has ended and
-/// nobody has taken notice.
+/// Returns the start of a process, in units of the system; `None`: it does not exist, or is a
+/// zombie.
 fn process_start(process: u32) -> Option<u64> {
     let stat = read(&format!("/proc/{process}/stat"));
     // Behind the name, which may have any character in it.
@@ -304,7 +305,7 @@ mod tests {
         take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it was given back");
         assert!(begun.elapsed() < Duration::from_secs(30));
         write(&devices, &superblock, &own, false);
-        // It beats meanwhile.
+        // It beats during the watch.
         write(&devices, &superblock, &other, true);
         let beats = devices.clone();
         let beat = std::thread::spawn(move || {
@@ -335,8 +336,8 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(30), "nobody watches what is known");
     }
 
-    /// Two hosts at the same devices: the one whose claim was written over stops within a period,
-    /// and writes no more.
+    /// Two hosts at the same devices: the one whose claim was overwritten stops within a period,
+    /// and writes nothing after.
     #[test]
     fn a_server_that_finds_the_claim_of_another_stops() {
         let (geometry, devices, superblock) = volume();
@@ -378,8 +379,8 @@ mod tests {
         }
     }
 
-    /// It was taken out, the server was killed, and the next one gets it back: it holds the claim
-    /// of one that is no more.
+    /// It was taken out, the server was killed, and the next one gets it back with the claim of the
+    /// first.
     #[test]
     fn a_returned_device_with_an_ended_claim_is_taken() {
         let (geometry, devices, superblock) = volume();
@@ -397,7 +398,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         host.handle().write(0, &[6; 4096], true).expect("it goes on");
-        // What is written there from now on counts.
+        // A claim that is written there from now on counts.
         write(&devices[2..], &superblock, &other, true);
         while host.taken_by().is_none() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");

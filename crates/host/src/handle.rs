@@ -26,14 +26,14 @@ use std::time::{Duration, Instant};
 /// Blocks of one request to the engine; longer ones are cut.
 const PIECE_BLOCKS: u64 = 256;
 
-/// How long a writer waits for memory before it tells the engine to make room.
+/// Longest wait of a writer for memory before it asks the engine to free some.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long it waits in all, beside its flushes: they end when a device that hangs is given up, or
-/// when one that is short of space has some.
+/// Longest wait for memory in all, beside the writer's flushes: these end when a device that hangs
+/// is given up, or when one that is short of space gets some.
 const MEMORY_DEADLINE: Duration = Duration::from_secs(300);
 
-/// A client's end of a running volume. Cheap to clone; all clones are one.
+/// A client's end of a running volume. Cheap to clone; all clones share it.
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -66,17 +66,17 @@ impl Handle {
         }
     }
 
-    /// Bytes of writes under way, and of buffers kept for more of them.
+    /// Returns the bytes of writes under way, and of buffers kept for more of them.
     pub(crate) fn write_bytes(&self) -> u64 {
         self.shared.memory.held_bytes() as u64
     }
 
-    /// Length of the volume.
+    /// Returns the length of the volume.
     pub fn len_bytes(&self) -> u64 {
         self.shared.len_bytes
     }
 
-    /// Fills `into` with what lies at `offset`.
+    /// Fills `into` with the bytes at `offset`.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), HostError> {
         let long = self.begin_read(offset, into.len())?;
         if self.epoch.is_none() && self.shared.direct.read(offset, into, long.as_ref()).is_some() {
@@ -93,7 +93,6 @@ impl Handle {
     /// The result has the same length, but can be another buffer, of no pool, if a device was late.
     /// The given one then stays with the volume until the device answers, or for ever if the volume
     /// ends before. After an error no buffer comes back.
-    /// which none comes back.
     pub fn read_buffer(&self, offset: u64, buffer: AlignedBuf) -> Result<AlignedBuf, HostError> {
         let len = buffer.len();
         let long = self.begin_read(offset, len)?;
@@ -145,7 +144,7 @@ impl Handle {
         under_way.into_iter().try_for_each(take)
     }
 
-    /// Writes `data` at `offset`; `durable`: it is answered when it would survive a crash.
+    /// Writes `data` at `offset`; `durable`: the answer comes when it would survive a crash.
     pub fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), HostError> {
         self.check(offset, data.len() as u64)?;
         self.write_from(offset, data.len() as u64, durable, |range, into| {
@@ -153,7 +152,7 @@ impl Handle {
         })
     }
 
-    /// Lets a range read as zeros. Whole blocks take no space any more.
+    /// Writes zeros to a range. Whole blocks take no space any more.
     pub fn zero(&self, offset: u64, len: u64, durable: bool) -> Result<(), HostError> {
         self.check(offset, len)?;
         let whole = whole_blocks(offset, offset + len);
@@ -167,27 +166,25 @@ impl Handle {
         if durable { self.flush() } else { Ok(()) }
     }
 
-    /// Says that a range is not needed any more. Whole blocks of it read as zeros afterwards, the
-    /// rest stays.
+    /// Discards a range. Whole blocks of it read as zeros afterwards, the rest stays.
     pub fn trim(&self, offset: u64, len: u64) -> Result<(), HostError> {
         self.check(offset, len)?;
         self.forget(whole_blocks(offset, offset + len))
     }
 
-    /// Answers when everything that was answered before would survive a crash.
+    /// Makes all writes durable that were answered before.
     pub fn flush(&self) -> Result<(), HostError> {
         self.ask(Ask::Flush).wait().map(drop)
     }
 
-    /// Which parts of a range hold something and which are holes, in order: lengths in bytes, and
-    /// whether it is a hole.
+    /// Returns the extents of a range, in order: lengths in bytes, true for a hole.
     ///
-    /// Nothing is read. What is called a hole reads as zeros; a block that is partly in the range
-    /// counts with its kind.
+    /// Nothing is read. A hole reads as zeros; a block that is partly in the range counts with its
+    /// kind.
     pub fn extents(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, HostError> {
         self.check(offset, len)?;
         if self.epoch.is_some() {
-            // What an epoch has written the maps do not know.
+            // The maps do not know the writes of an epoch.
             return Ok(vec![(len, false)]);
         }
         let end = offset + len;
@@ -260,7 +257,7 @@ impl Handle {
         under_way.into_iter().try_for_each(|waiting| waiting.wait().map(drop))
     }
 
-    /// Memory for a write, when there is some.
+    /// Waits for memory for a write.
     fn memory(&self, bytes: usize) -> Result<AlignedBuf, HostError> {
         let memory = &self.shared.memory;
         if let Some(buffer) = memory.take(bytes) {
@@ -276,13 +273,13 @@ impl Handle {
             if waited > MEMORY_DEADLINE {
                 return Err(HostError::NoMemory { max_bytes: memory.max_bytes() });
             }
-            // What is written little by little can hold more memory than the engine knows of.
+            // Small writes can hold more memory than the engine knows of.
             self.flush()?;
         }
     }
 
-    /// Begins an epoch of delayed parity: from now on only its own requests write to what it holds,
-    /// and nobody else sees them before its end.
+    /// Begins an epoch of delayed parity: until its end only its own requests write to its range,
+    /// and other readers do not see its writes.
     ///
     /// Errors: `EpochsOverlap`.
     pub fn begin(&self, options: &EpochOptions) -> Result<Epoch, HostError> {
@@ -335,7 +332,7 @@ impl Handle {
     }
 }
 
-/// The blocks that a range of bytes touches.
+/// Returns the blocks that a range of bytes touches.
 fn blocks_of(start: u64, end: u64) -> Range<u64> {
     match start < end {
         true => start / BLOCK as u64..end.div_ceil(BLOCK as u64),
@@ -349,7 +346,7 @@ fn whole_blocks(start: u64, end: u64) -> Range<u64> {
     if first < behind { first..behind } else { 0..0 }
 }
 
-/// The blocks that a range of bytes touches, but not as a whole: none, one or two.
+/// Returns the blocks that a range of bytes touches in part: none, one or two.
 fn partial_blocks(start: u64, end: u64) -> Vec<u64> {
     let whole = whole_blocks(start, end);
     let touched = blocks_of(start, end);
@@ -359,13 +356,13 @@ fn partial_blocks(start: u64, end: u64) -> Vec<u64> {
     partial
 }
 
-/// Cut where a request to the engine ends.
+/// Cuts blocks into requests to the engine.
 fn pieces(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = blocks.end;
     blocks.step_by(PIECE_BLOCKS as usize).map(move |first| first..end.min(first + PIECE_BLOCKS))
 }
 
-/// Copies what was read of some blocks to where it belongs in a request that begins at `offset`.
+/// Copies blocks that were read to their place in a request that begins at `offset`.
 fn copy_out(found: &[Option<Block>], blocks: Range<u64>, offset: u64, into: &mut [u8]) {
     let end = offset + into.len() as u64;
     for (index, block) in blocks.zip(found) {
@@ -394,7 +391,7 @@ struct Held<'g> {
 }
 
 impl Gate {
-    /// Gives a request to the engine when nobody holds one of its blocks. `submit` only leaves a
+    /// Gives a request to the engine when none of its blocks is held. `submit` only leaves a
     /// message.
     fn pass<T>(&self, blocks: Range<u64>, submit: impl FnOnce() -> T) -> T {
         let mut held = lock(&self.held);
@@ -413,7 +410,7 @@ impl Gate {
         submit()
     }
 
-    /// Takes some blocks, all at once, for as long as the result lives.
+    /// Holds some blocks, all at once, until the result is dropped.
     fn hold(&self, blocks: &[u64]) -> Held<'_> {
         let mut held = lock(&self.held);
         while blocks.iter().any(|block| held.contains(block)) {
@@ -435,7 +432,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A number of bytes that may be under way at a time.
+/// Limits the bytes under way.
 struct Permits {
     free: Mutex<Free>,
     returned: Condvar,
@@ -443,7 +440,7 @@ struct Permits {
 
 struct Free {
     bytes: usize,
-    /// How many wait for some: to call nobody costs a system call too.
+    /// Number of waiters: a call without any would cost a system call.
     waiting: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How other threads reach the engine's thread, and how it answers them.
+//! Messages to the engine's thread, and their answers.
 
 use crate::HostError;
 use crate::locks::{lock, wait};

@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Write,
 }
 
-/// Microseconds of the last operations of a kind.
+/// Durations of the last operations of a kind, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Half of them took less.
@@ -44,7 +44,7 @@ struct Last {
     count: AtomicU64,
 }
 
-/// Those of all devices, by slot.
+/// Durations of all devices, by slot.
 pub(crate) struct Latencies {
     slots: Vec<[Last; 2]>,
     /// Reads of the present period.
@@ -81,7 +81,7 @@ impl Latencies {
         now >= before + ALARM_EVERY_MS && is_first()
     }
 
-    /// Another device is in the slot.
+    /// Forgets a slot, because its device was exchanged.
     pub(crate) fn forget(&self, slot: Slot) {
         self.slots.get(slot.0 as usize).into_iter().flatten().for_each(|last| last.count.store(0, Relaxed));
         if let Some(tally) = self.tallies.get(slot.0 as usize) {
@@ -94,12 +94,12 @@ impl Latencies {
         self.tallies.iter()
     }
 
-    /// Time since this was made.
+    /// Returns the time since its creation.
     pub(crate) fn age(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// The last ones of a kind, if they are enough to say something.
+    /// Returns the durations of a kind, if there are enough.
     pub(crate) fn of(&self, slot: Slot, kind: Kind) -> Option<Latency> {
         let last = &self.slots.get(slot.0 as usize)?[kind as usize];
         let count = last.count.load(Relaxed);
@@ -112,11 +112,11 @@ impl Latencies {
         Some(Latency { median_us: us[us.len() / 2], worst_us: us[us.len() - 1] })
     }
 
-    /// How many times as long as the others a device takes for a read; 1: reads need not go around
-    /// it, or it was read too little.
+    /// Returns how many times as long as the others a device takes for a read; 1: reads need not
+    /// avoid it, or it was read too little.
     ///
-    /// `others`: devices of the volume; the one itself does not count. `was_slow`: what was found
-    /// last, so that one on the edge does not come and go.
+    /// `others`: devices of the volume; the one itself does not count. `was_slow`: the last result,
+    /// so that a device near the limit does not come and go.
     pub(crate) fn times(&self, slot: Slot, others: impl Iterator<Item = Slot>, was_slow: bool) -> u32 {
         let median = |slot| self.of(slot, Kind::Read).map(|latency| latency.median_us);
         let Some(own) = median(slot) else { return 1 };

@@ -1,7 +1,7 @@
 //! Opening the devices of volumes, with patience for a process that has just closed them. The
 //! kernel resolves their paths, links and all.
 //!
-//! Deliberately not here: owners, and what a device holds.
+//! Not here: owners, and the content of devices.
 
 use crate::timely::{PATIENCE, open_within};
 use pantile_device::{
@@ -18,7 +18,7 @@ pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 /// Longest time for finding out what a path leads to.
 const DESCRIBING: Duration = Duration::from_secs(3);
 
-/// Returns which file, block device or export a path leads to; `None` if to none of them.
+/// Returns the file, block device or export at a path; `None` if it is none of them.
 pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     if is_server(path) {
         return ServerAddress::parse(path).ok().map(|address| address.identity());
@@ -32,8 +32,8 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     }
 }
 
-/// Returns which file or block device a path leads to; `None` if to neither, or if its file system
-/// does not answer.
+/// Returns the file or block device at a path; `None` if it is neither, or if its file system does
+/// not answer.
 pub(crate) fn identity_soon(path: &Path) -> Option<Identity> {
     open_within(path, DESCRIBING, |path| Ok(identity_at(path))).ok().flatten()
 }

@@ -12,7 +12,7 @@ use pantile_volume::{Geometry, Slot};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Where the text of a code lies that no family names.
+/// Offset of the text of a code that no family names.
 pub(crate) const DEFINITION_AT: u64 = 2 * BLOCK as u64;
 
 /// Blocks at the end of a device that are searched for the copy of a superblock: 8 MiB. A volume
@@ -28,11 +28,11 @@ pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -
     found.max_by_key(|found| (found.session, found.update))
 }
 
-/// The superblock of a device that is being made a copy of the one in its slot, and is no member of
-/// the volume: any of its three places that says so counts.
+/// Returns the superblock of a device that is being made a copy of the one in its slot, and is no
+/// member of the volume: one of its three places with the mark is enough.
 ///
-/// The places are made those of a member one after the other, the one behind the last chunk last,
-/// so that a copy that a crash cuts off is one until it is whole.
+/// At the end of the copy the places become those of a member one after the other, the one behind
+/// the last chunk last. So a copy that a crash cuts off keeps its mark until it is whole.
 pub(crate) fn copy_under_way(device: &dyn Device) -> Option<Superblock> {
     let copies = all_superblocks(device).into_iter().filter(|(_, found)| is_of_copy(found));
     copies.map(|(_, found)| found).next()
@@ -97,7 +97,7 @@ fn decode_any(bytes: &[u8]) -> Option<Superblock> {
     Superblock::decode(bytes).or_else(|_| Superblock::decode_copy(bytes)).ok()
 }
 
-/// Why nothing of a volume was found on a device, for people.
+/// Returns why nothing of a volume was found on a device, in words.
 pub(crate) fn nothing_on(device: &dyn Device) -> String {
     if let Some(copy) = copy_under_way(device) {
         return format!("it is an unfinished copy of device {} of the volume '{}'", copy.slot.0, copy.name);
@@ -109,13 +109,13 @@ pub(crate) fn nothing_on(device: &dyn Device) -> String {
     }
 }
 
-/// Where the copy of a superblock lies: behind the last chunk, which is the last block only of a
-/// device that is as long as it must be.
+/// Returns the block of a superblock's copy: behind the last chunk. It is the last block only of a
+/// device without unused space.
 fn copy_of(superblock: &Superblock) -> Option<u64> {
     superblock.shape.device_blocks_needed()?.checked_sub(1)
 }
 
-/// The copy in a block, if it is one.
+/// Returns the copy in a block, if it is one.
 fn copy_at(device: &dyn Device, block: u64) -> Option<Superblock> {
     superblock_at(device, block).filter(|found| is_copy(device, block, found))
 }
@@ -131,7 +131,7 @@ fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
 pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
     let blocks = device.len_bytes() / BLOCK as u64;
     if blocks == 0 {
-        // A sector or some, and no block.
+        // It is shorter than a block.
         return None;
     }
     let first = blocks.saturating_sub(TAIL_BLOCKS);
@@ -164,8 +164,8 @@ pub(crate) fn geometry_of<'d>(
     })
 }
 
-/// The definition area of a device, if it is the one that a superblock speaks of; zeros if the
-/// superblock needs none.
+/// Returns the definition area of a device, if it matches the superblock; zeros if the superblock
+/// needs none.
 pub(crate) fn definition_of(superblock: &Superblock, device: &dyn Device) -> Option<AlignedBuf> {
     let Some(definition) = superblock.definition else { return Some(AlignedBuf::zeroed(BLOCK)) };
     let blocks = u64::from(definition.len).div_ceil(BLOCK as u64);

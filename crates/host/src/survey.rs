@@ -133,11 +133,11 @@ impl Judge<'_> {
             let found = held.superblock.as_ref().filter(|found| found.slot == slot)?;
             Some(((found.session, found.update, Slot(*line) == slot), held))
         });
-        // Of those that are alike the first, as an opening has it.
+        // Of equal ones the first, as an opening chooses.
         claims.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, held)| held)
     }
 
-    /// Why a slot counts as lost.
+    /// Returns why a slot counts as lost.
     fn problem(&self, slot: u32) -> Option<String> {
         let Some(held) = self.device(Slot(slot)) else {
             let told = match self.held.get(&slot) {

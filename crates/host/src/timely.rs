@@ -17,17 +17,17 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a device may take for an answer: longer than disks take to begin to turn, and not as
-/// long as a running volume waits before it gives a device up.
+/// Longest wait for an answer: longer than disks need to start turning, shorter than a running
+/// volume's patience with a device.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// Operations that nobody waits for any more and that have not ended, by what is asked.
+/// Late operations that have not ended, by the name of the device.
 static LATE: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
-/// Told when one of them ends.
+/// Notified when one of them ends.
 static ENDED: Condvar = Condvar::new();
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -74,7 +74,7 @@ impl Timely {
             drop(late);
             what(&*device);
         };
-        // Without a thread it is not done, as after a crash.
+        // Without a thread it is not called, as after a crash.
         let _ = std::thread::Builder::new().name("late".into()).spawn(job);
     }
 
@@ -113,7 +113,7 @@ impl Timely {
                 }
                 match next.recv() {
                     Ok(given) => job = given,
-                    // Nobody can ask any more.
+                    // All callers have gone.
                     Err(_) => return,
                 }
             }
@@ -122,7 +122,7 @@ impl Timely {
     }
 }
 
-/// Opens a device, or does what else `open` is, and does not wait for ever.
+/// Opens a device, by `open`, and waits for it only so long.
 pub(crate) fn open_within<T: Send + 'static>(
     path: &Path,
     patience: Duration,
@@ -134,7 +134,7 @@ pub(crate) fn open_within<T: Send + 'static>(
     within(path.display().to_string(), patience, at, move || open(&own), give)
 }
 
-/// Has something done by another thread, and waits so long for it.
+/// Runs a job on another thread, and waits for it only so long.
 fn within<T: Send + 'static>(
     name: String,
     patience: Duration,

@@ -119,8 +119,8 @@ fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
 }
 
 impl Service {
-    /// Begins to make a device a copy of one that works, and takes its place when it is. It holds
-    /// no superblock.
+    /// Begins to copy a device that works to one that will take its place. The new one holds no
+    /// superblock.
     pub(super) fn begin_replacing(
         &self,
         state: &mut State,
@@ -162,7 +162,8 @@ impl Service {
         Ok(())
     }
 
-    /// Keeps the new state of a replacement on the devices. A volume that has failed keeps nothing.
+    /// Records the new state of a replacement on the devices. A volume that has failed records
+    /// nothing.
     fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) {
         let _ = self.host().note_copy(slot, what, why);
     }
@@ -175,16 +176,16 @@ impl Service {
     }
 
     /// Ends the replacement of a device that works, which stays in the volume. Returns the path of
-    /// the new device, which the volume has let go of.
+    /// the new device, which is closed.
     ///
-    /// Errors: `NotReplaced`; `BeingReplaced` if a device does not answer, so that the old one is
-    /// alone again only when it does.
+    /// Errors: `NotReplaced`; `BeingReplaced` if a device does not answer: the old one is alone
+    /// again only when it does.
     pub(super) fn cancel_replacing(&self, state: &mut State, slot: Slot) -> Result<PathBuf, FolderError> {
         let not_replaced = FolderError::NotReplaced { slot };
         let named = state.folder.as_ref().and_then(|folder| folder.config().replacing.get(&slot.0));
         let under_way = state.replacements.get(&slot.0).map(|one| &one.path);
         let path = named.or(under_way).cloned().ok_or(not_replaced)?;
-        // In the folder first: what it does not name is not begun again.
+        // In the folder first: a copy that it does not name is not begun again.
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| drop(config.replacing.remove(&slot.0)))?;
         state.problems.remove(&slot.0);
@@ -204,8 +205,8 @@ impl Service {
 
     /// Refuses a device that the folder names as the copy of a slot's, if it holds anything else.
     ///
-    /// Superblocks of the slot are those of a copy that was cut off at its end. The old device works,
-    /// so that nothing is lost with them.
+    /// Superblocks of the slot are those of a copy that was cut off at its end. The old device
+    /// works, so nothing is lost with them.
     fn check_resumed(&self, state: &State, slot: Slot, new: &Arc<dyn Device>) -> Result<(), FolderError> {
         let asked = Timely::of(new);
         let old = state.devices[slot.0 as usize].as_ref();
@@ -217,7 +218,7 @@ impl Service {
         if found.slot == slot && goes_on { Ok(()) } else { check_no_volume(&asked) }
     }
 
-    /// Bytes a second that copies may read and write from now on; 0: as many as they can.
+    /// Limits the bytes a second that copies read and write; 0: no limit.
     pub(super) fn set_copy_rate(state: &State, rate: u64) {
         state.replacements.values().for_each(|one| one.control.rate.store(rate, Ordering::Relaxed));
     }
@@ -278,7 +279,7 @@ impl Service {
         }
     }
 
-    /// The copy is whole: the new device takes the place of the old one.
+    /// Puts the new device of a complete copy in the place of the old one.
     fn finish(&self, state: &mut State, slot: Slot) {
         let Some(one) = state.replacements.remove(&slot.0) else { return };
         let Some(folder) = &mut state.folder else { return };
@@ -291,7 +292,7 @@ impl Service {
         match one.twin.finish(name) {
             Ok(true) => {}
             Ok(false) => {
-                // It failed at the end; the next look says so.
+                // It failed at the end; the next turn of the care ends it.
                 state.replacements.insert(slot.0, one);
                 return;
             }
@@ -301,19 +302,18 @@ impl Service {
             }
         }
         state.devices[slot.0 as usize] = Some(one.new.clone());
-        // Until it succeeds the twin goes on, and asks the new device alone.
+        // Until this succeeds the twin stays, and uses only the new device.
         let _ = self.host().exchange(slot, one.new.clone(), true);
         self.note_copy(slot, EventKind::COPY_TAKEN, (Reason::NONE, 0));
-        // Nobody reads it any more; that it cannot be written is no harm: it is older from the next
-        // session on.
+        // A failure does no harm: from the next session on the old device is stale.
         let _ = wipe(&Timely::of(&one.old));
         if one.twin.unreadable_blocks() > 0 {
-            // What could not be copied is made of the others.
+            // Blocks that could not be copied are reconstructed from others.
             let _ = self.host().scrub(Scrub::Start { repair: true });
         }
     }
 
-    /// The old device goes on alone, and why is kept.
+    /// Lets the old device go on alone, and records the reason.
     fn abandon(&self, state: &mut State, slot: Slot, why: &Ended, unnamed: Option<&FolderError>) {
         let (reason, errno) = match why {
             Ended::Failed(error) => reason_of(Some(error)),

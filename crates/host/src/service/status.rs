@@ -60,7 +60,7 @@ impl Service {
             let waits = member.attached && device.state == DeviceState::Lost;
             let (state_word, done_stripes) = match device.state {
                 DeviceState::Present => (DeviceWord::Present, None),
-                // It has come, and takes part as soon as what is being made durable is.
+                // It has come, and takes part once the commit under way is durable.
                 DeviceState::Lost if waits && !self.only_looks && !status.failed => {
                     (DeviceWord::Rebuilding, Some(0))
                 }
@@ -72,7 +72,7 @@ impl Service {
             let problem = member.error.as_ref().map(|error| format!("{error}{tried}"));
             let problem = problem.or_else(|| match (waits, self.only_looks) {
                 (true, true) => Some("it is here again and is caught up when the volume is served".into()),
-                // Nothing can be recorded any more, so nobody can be taken in.
+                // A failed volume records nothing, so no device can join it.
                 (true, false) if status.failed => {
                     Some("it is here again, and is used when enough of the others are".into())
                 }
@@ -204,7 +204,7 @@ fn scrub_report(scrub: &ScrubStatus) -> ScrubReport {
 }
 
 impl Service {
-    /// How far the copy of a device is, if it is being replaced, or is to be.
+    /// Returns the progress of a device's copy, under way or ordered.
     fn replacement(&self, known: &Known, slot: Slot) -> Option<ReplacementReport> {
         let total_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
         let (path, copied_bytes, verified_bytes, unreadable_blocks) = match known.replacements.get(&slot.0) {
@@ -235,7 +235,8 @@ fn metadata_report(bad: &BadMetadata) -> MetadataReport {
     MetadataReport { device: slot.0, superblocks, journal, snapshot, definition }
 }
 
-/// Stripes done and in all, of the device that is furthest behind; `None`: nothing is rebuilt.
+/// Returns stripes done and in all, of the device that is furthest behind; `None`: nothing is
+/// rebuilt.
 pub(super) fn rebuilding(report: &Report) -> Option<(u64, u64)> {
     let states = report.status.devices.iter().filter_map(|device| match device.state {
         DeviceState::Rebuilding { done_stripes, total_stripes } => Some((done_stripes, total_stripes)),
@@ -260,7 +261,7 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
     report
 }
 
-/// Stripes that have lost data, as far as is known.
+/// Counts the stripes that are known to have lost data.
 fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
     let blocks = stripe_bytes / BLOCK as u64;
     let ends = report
@@ -272,8 +273,8 @@ fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
     report.status.broken_stripes.max(count_in(ends.collect()))
 }
 
-/// How many numbers lie in some ranges, by the first and the last of each: never one by one, since
-/// a note may name all stripes of a volume that has nothing but their number.
+/// Counts the numbers in ranges, each given by its first and last. It does not visit each number: a
+/// range can name all stripes of a huge empty volume.
 fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
     ranges.sort_unstable();
     let mut next = 0;
@@ -387,7 +388,7 @@ fn warnings(
     died.chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
 }
 
-/// Seconds, as people say them.
+/// Returns a duration in words.
 fn span(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),
