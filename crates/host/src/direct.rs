@@ -118,7 +118,7 @@ impl SharedVolume {
         self.own().is_clean()
     }
 
-    /// Where blocks lie; `None`, too, while the engine is at work.
+    /// Looks blocks up; `None`, too, while the engine is at work.
     fn try_lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         self.0.try_read().ok()?.lookup(first, count)
     }
@@ -142,7 +142,7 @@ struct Shelf {
 #[derive(Default)]
 struct Readers {
     free: Vec<Kit>,
-    /// Those whose reads have not ended, though nobody waits for them any more.
+    /// Readers whose reads have not ended, though their requests have.
     late: Vec<Reader>,
 }
 
@@ -226,12 +226,12 @@ impl Direct {
         lock(&self.places[slot.0 as usize])
     }
 
-    /// How long devices take, as it is seen here and by the engine.
+    /// Returns the durations of devices, seen here and by the engine.
     pub(crate) fn latencies(&self) -> Arc<Latencies> {
         self.latencies.clone()
     }
 
-    /// A device took so long for a read.
+    /// Notes the duration of a read.
     fn note(&self, slot: Slot, took: Duration) {
         if self.latencies.note(slot, Kind::Read, took) {
             self.inbox.push(Message::Call(Box::new(|engine| engine.look_at_pace())));
@@ -243,17 +243,17 @@ impl Direct {
         self.matrices.clone()
     }
 
-    /// A slot has a device.
+    /// Puts a device into a slot.
     pub(crate) fn attach(&self, slot: Slot, device: Arc<dyn Device>) {
         *self.place(slot) = Place { device: Some(device), declined_until: None };
     }
 
-    /// It has none any more.
+    /// Takes the device from a slot.
     pub(crate) fn detach(&self, slot: Slot) {
         *self.place(slot) = Place::default();
     }
 
-    /// Lets go of the devices and buffers of late reads that have ended by now.
+    /// Drops the devices and buffers of late reads that have ended.
     pub(crate) fn sweep(&self) {
         for shelf in [&self.short, &self.long] {
             let mut readers = shelf.readers();
@@ -318,7 +318,7 @@ impl Direct {
         self.end(kit, &found, is_right, shelf)
     }
 
-    /// Where so many bytes at `offset` lie, and what reads them, if it is not for the engine.
+    /// Looks up so many bytes at `offset` and chooses their reader; `None`: the engine has to read.
     fn find(&self, offset: u64, len: usize, long: Option<&LongRead<'_>>) -> Option<(Found, &Shelf)> {
         let first = offset / BLOCK as u64;
         let count = (offset + len as u64).div_ceil(BLOCK as u64) - first;

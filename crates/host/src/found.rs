@@ -14,7 +14,7 @@ use pantile_volume::{Lookup, Mixture, Seed, Source, Stretch};
 pub(crate) enum Spot {
     /// To this byte of the answer.
     Answer(usize),
-    /// To this byte of what lies at its side.
+    /// To this byte of the side buffer.
     Side(usize),
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use pantile_volume::{DeviceBlock, Slot};
 
-    /// A stretch of so many blocks. What they have to be is nothing that is asked here.
+    /// Returns a stretch of so many blocks. No test here compares its checksums.
     fn stretch(blocks: usize) -> Stretch {
         Stretch { slot: Slot(0), at: DeviceBlock(0), generation: 0, checksums: vec![0; blocks] }
     }

@@ -1,5 +1,5 @@
-//! Neighbours on a device become one I/O: what the volume wants at one moment is put in order and
-//! joined before it is given to the devices.
+//! Joining of I/O: the I/Os that the volume wants at one moment are sorted, and neighbours on a
+//! device become one.
 //!
 //! The volume asks for a chunk's header and its blocks, and for the chunks of stripes that follow
 //! each other, one by one. On a device they are one run of bytes, and each I/O costs as much as
@@ -11,10 +11,10 @@ use crate::memory::BLOCK;
 use pantile_device::Segment;
 use pantile_volume::{DeviceBlock, IoId, Slot, Urgency};
 
-/// The longest I/O that is made of several: longer ones cost as much a byte and hold memory longer.
+/// Longest joined I/O: longer ones cost as much for each byte and hold memory longer.
 const JOINED_BLOCKS_MAX: u64 = 128;
 
-/// Blocks that nobody wants between two reads that are made one: a header of a chunk has one, or
+/// Most unwanted blocks between two reads that are joined: a header of a chunk has one, or a few.
 /// few.
 pub(crate) const GAP_BLOCKS_MAX: u64 = 2;
 
@@ -65,7 +65,7 @@ pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     groups
 }
 
-/// The segments of a joined write, cut where its parts end.
+/// Cuts the segments of a joined write where its parts end.
 pub(crate) fn cut(segments: Vec<Segment>, blocks: impl Iterator<Item = u64>) -> Vec<Vec<Segment>> {
     let mut segments = segments.into_iter();
     let part = |blocks: u64| {

@@ -1,6 +1,6 @@
-//! The claim, written again every period: read first, in case another has taken the volume, and no
-//! flush. It goes to the devices like all else, and a device that is gone is found by it although
-//! no client asks.
+//! The claim, written again every period, without a flush, after a check that no other host has
+//! taken the volume. Its I/O goes to the devices like all other, and finds a device that is gone
+//! even if no client asks.
 //!
 //! Another host takes a volume whose claim did not beat for [`crate::claim::WATCH`]. So a host that
 //! was stopped for longer (a process, a machine that swaps) and goes on must not do its old writes.
@@ -18,8 +18,8 @@ use pantile_volume::{Piece, Slot};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Names of these I/Os begin here; the volume's stay below. The lowest byte is the slot, before it
-/// stands which look it is.
+/// First name of these I/Os; the volume's are below. The lowest byte is the slot, the bits before
+/// it the number of the check.
 const CLAIM_TOKENS: u64 = 1 << 63;
 
 /// Time for which a check of the claim counts. An opening watches a claim for longer before it
@@ -36,8 +36,8 @@ pub(super) struct Claiming {
     beating: Beating,
     /// Beginning of the checks that found it on enough devices; `None`: none has.
     found_at: Option<Instant>,
-    /// The last looks: their number, when they were begun, where they found it, and where it has
-    /// been written again since, for those who watch it.
+    /// The last checks: their number, their beginning, the devices that had the claim, and those
+    /// where it has been written again since.
     look: u64,
     looked_at: Instant,
     seen_on: BTreeSet<Slot>,
@@ -54,7 +54,8 @@ impl Claiming {
 }
 
 impl Engine {
-    /// From now on the claim is written every period. It is on all devices that are here.
+    /// Begins to write the claim every period. The caller has written it to all devices that are
+    /// here.
     pub(crate) fn claim(&mut self, beating: Beating) {
         self.claiming = Some(Claiming {
             beating,
@@ -69,7 +70,7 @@ impl Engine {
         self.members.iter_mut().for_each(|member| member.is_claimed = true);
     }
 
-    /// Begins to look at the claims, if it is time; when it is again.
+    /// Begins to check the claims, if it is time. Returns the time of the next check.
     pub(super) fn beat(&mut self, now: Instant) -> Option<Instant> {
         let claiming = self.claiming.as_mut()?;
         if claiming.beating.next > now {
@@ -84,7 +85,7 @@ impl Engine {
             let Some(device) = member.number else { continue };
             let buffer = self.buffers.take(1);
             let op = Op::Read { offset_bytes, range: 0..BLOCK, buffer };
-            // One that is full of work is looked at the next time.
+            // A device that is full of work is checked the next time.
             let token = CLAIM_TOKENS | look << 8 | slot;
             let _ = self.pool.submit(IoRequest { token, device, priority: Priority::User, op });
         }
@@ -107,15 +108,15 @@ impl Engine {
         claiming.held.push(request);
         claiming.held_since.get_or_insert(now);
         if now.saturating_duration_since(claiming.looked_at) >= FENCE {
-            // What those looks find is as old.
+            // The result of those checks is as old.
             claiming.beating.next = now;
             self.pool.wake();
         }
         None
     }
 
-    /// Gives devices up that have not shown their claim for so long while something waits for it:
-    /// nothing else is asked of them.
+    /// Gives devices up that have not shown their claim for so long while a write waits for it:
+    /// they get no other requests.
     pub(super) fn look_at_fence(&mut self, now: Instant) {
         let Some(claiming) = &self.claiming else { return };
         let is_long = |since| now.saturating_duration_since(since) > self.deadline;
@@ -153,8 +154,8 @@ impl Engine {
         }
     }
 
-    /// A claim was read: it is written again, unless it is another's; or it was written. Gives back
-    /// what is no claim.
+    /// Handles the end of a claim's I/O: a claim that was read is written again, unless it is
+    /// another's. Returns any other completion.
     pub(super) fn claim_done(&mut self, completion: Completion) -> Option<Completion> {
         if completion.token < CLAIM_TOKENS {
             return Some(completion);
@@ -162,7 +163,7 @@ impl Engine {
         let (slot, look) = (Slot(completion.token as u32 & 0xff), (completion.token & !CLAIM_TOKENS) >> 8);
         let is_its = self.members.get(slot.0 as usize)?.number == Some(completion.device);
         if let (true, Err(error @ DeviceError::Gone { .. })) = (is_its, &completion.result) {
-            // Nothing else may be asked of it for hours.
+            // No other request may come for hours.
             self.drop_device(slot, Some(error.clone()));
             return None;
         }
@@ -174,8 +175,8 @@ impl Engine {
             }
             return None;
         };
-        // A device that came since may hold what a server before this one claimed: another that is
-        // alive is found the next time, or finds our claim.
+        // A device that came since can hold the claim of an earlier server. One that is alive is
+        // found the next time, or finds our claim.
         let member = self.members.get_mut(slot.0 as usize)?;
         let device = member.number.filter(|&number| number == completion.device)?;
         let was_claimed = std::mem::replace(&mut member.is_claimed, true);
@@ -185,14 +186,14 @@ impl Engine {
         };
         match found {
             Whose::Anothers(other) => {
-                // Nothing more is written: what this server holds of the volume is not how it is
-                // any more.
+                // From here on nothing is written: this server's state of the volume is not the
+                // newest any more.
                 let _ = self.taken.set(other);
                 self.stop = true;
                 return None;
             }
-            // What was seen before this host stood still is how things were then: written now, our
-            // claim would hide another's.
+            // A check from before this host stood still shows the claims of then. Writing ours now
+            // would hide another's.
             _ if look != claiming.look || claiming.looked_at.elapsed() >= FENCE => return None,
             Whose::Ours => drop(claiming.seen_on.insert(slot)),
             Whose::Nobodys => {}

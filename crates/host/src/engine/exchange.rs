@@ -10,11 +10,11 @@ use pantile_volume::Slot;
 use std::sync::Arc;
 
 impl Engine {
-    /// Lets a slot go on with another device, which holds at this moment what its device does.
+    /// Exchanges the device of a slot for another one with the same content at this moment.
     ///
-    /// `is_read_directly`: whether readers may go to the new device past the engine; else they go
-    /// on with the one before, which then must hold everything that the new one does for as long as
-    /// the new one is in the slot.
+    /// `is_read_directly`: readers may go to the new device past the engine. Otherwise they go on
+    /// with the old one, which then must get everything that the new one gets while that is in the
+    /// slot.
     pub(crate) fn exchange(
         &mut self,
         slot: Slot,

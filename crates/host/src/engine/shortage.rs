@@ -1,5 +1,5 @@
-//! Devices that are short of something: of space below them, or of memory that the system has none
-//! of. What is on them can be read, so they are not lost.
+//! Devices that are short of space below them, or of memory of the system. Their content can be
+//! read, so they are not lost.
 //!
 //! An operation that fails for want of space or memory is tried again after a pause, for as long as
 //! it takes. A device is given up only if the volume can spare it together with all others that are
@@ -29,7 +29,7 @@ const OPENING_PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Shortage {
     /// Start of the failures of each request.
     since: BTreeMap<u64, Instant>,
-    /// Since when the volume can spare the device.
+    /// Time since which the volume can spare the device.
     spared_since: Option<Instant>,
 }
 
@@ -38,12 +38,12 @@ impl Shortage {
         self.since.is_empty()
     }
 
-    /// Since when something fails.
+    /// Returns the time of the first failure.
     fn began(&self) -> Option<Instant> {
         self.since.values().copied().min()
     }
 
-    /// Since when something fails that the volume could do without.
+    /// Returns the time since which the device is short and could be spared.
     fn tries_since(&mut self, now: Instant) -> Instant {
         let spared_since = *self.spared_since.get_or_insert(now);
         self.began().unwrap_or(now).max(spared_since)
@@ -51,7 +51,7 @@ impl Shortage {
 }
 
 impl Member {
-    /// A request failed for want of something.
+    /// Notes the failure of a request for want of space or memory.
     pub(super) fn falls_short(&mut self, token: u64, error: DeviceError) {
         self.error = Some(error);
         self.shortage.since.entry(token).or_insert_with(Instant::now);
@@ -63,7 +63,7 @@ impl Member {
         matches!(remedy, Some(Remedy::MakeSpace | Remedy::Retry))
     }
 
-    /// A request ended otherwise.
+    /// Notes another end of a request.
     pub(super) fn ends(&mut self, token: u64) {
         if self.shortage.since.remove(&token).is_some() && self.shortage.is_over() {
             (self.shortage, self.error) = (Shortage::default(), None);
@@ -94,8 +94,7 @@ impl Engine {
         for slot in short {
             let member = &mut self.members[slot.0 as usize];
             if !can_go {
-                // The patience begins when the others have room: this one is about to have some,
-                // too.
+                // The patience begins when the others have space: this one will get some soon, too.
                 member.shortage.spared_since = None;
             } else if now.saturating_duration_since(member.shortage.tries_since(now)) > self.deadline {
                 let error = member.error.clone();
