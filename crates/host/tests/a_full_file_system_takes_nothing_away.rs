@@ -1,7 +1,7 @@
-//! A device that is short of space is no lost one: what is on it can be read. It is given up only
-//! if it can be spared, together with all others that are short.
+//! A device that is short of space is not lost: its content can be read. It is given up only if it
+//! can be spared, together with all others that are short.
 //!
-//! A file of its own: what takes too long is a fault here, so little else may run beside it.
+//! A file of its own: a delay is a fault here, so little else may run beside it.
 
 #[path = "host/common/mod.rs"]
 mod common;
@@ -114,7 +114,7 @@ fn devices_that_cannot_be_spared_are_kept_and_read() {
         let writer = scope.spawn(|| host.handle().write(0, &new, true));
         until(|| short(&host).len() == 6);
         while begun.elapsed() < PATIENCE * 3 {
-            // Behind what is being written.
+            // Behind the range of the write.
             let mut found = vec![0; 1_900_000];
             host.handle().read(1_000_000, &mut found).expect("it reads");
             assert!(found == world.flushed[1_000_000..2_900_000]);
@@ -175,8 +175,8 @@ fn patience_begins_when_the_others_have_room() {
     }
 }
 
-/// A stop waits for room no longer than its patience, and says what it could not do. What was
-/// flushed is there afterwards.
+/// A stop waits for space no longer than its patience, and reports what it could not write. Flushed
+/// data are there afterwards.
 #[test]
 fn a_stop_does_not_wait_for_space_for_ever() {
     let (world, host) = World::new();
@@ -232,7 +232,7 @@ fn flushed_data_survive_a_crash_without_space() {
 
 /// An opening fails at once, since it needs these devices; none of them is given up.
 #[test]
-fn an_opening_without_space_is_refused_and_gives_nobody_up() {
+fn an_opening_without_space_is_refused_and_keeps_all_devices() {
     let (world, host) = World::new();
     host.stop().expect("it stops");
     let options = HostOptions { device_deadline: PATIENCE * 20, ..HostOptions::for_devices(6) };

@@ -428,14 +428,14 @@ fn orders_reach_a_served_volume_over_its_socket() {
     drop(Folder::open(&root).expect("it is free"));
 }
 
-/// A lie that is found makes the volume degraded until it is repaired, a warning as long as it
-/// runs, and nothing after that.
+/// A wrong block that was found makes the volume degraded until it is repaired, then a warning
+/// while the volume runs, and nothing after.
 #[test]
 fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     let (_folder, root, service) = served();
     let data = painted(9, 3_000_000);
     service.handle().write(0, &data, true).expect("it writes");
-    // Opening looks at what was written last.
+    // An opening reads the last writes.
     service.handle().write(4_000_000, &painted(10, 50_000), true).expect("it writes");
     service.stop().expect("it stops");
     let path = root.join("device-02.pantile");
@@ -623,8 +623,8 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
         service.obey(&Order::Replace { device, path: path.to_path_buf(), overwrite: false })
     };
     let fail = |device| done(service.obey(&Order::Fail { device, lose_data: true }));
-    // These lack what is written without them only once that is recorded; and the second is not
-    // taken out while the first is being recorded on it.
+    // Writes without these devices have to be recorded; and the second stays until the loss of the
+    // first is recorded on it.
     for device in [1, 3] {
         fail(device);
         old.flush().expect("it flushes");
@@ -642,8 +642,8 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     );
     done(service.obey(&Order::AddSpare { path: blank.clone(), overwrite: false }));
     assert_eq!(status(&service).spares, std::slice::from_ref(&blank));
-    // Neither one that lacks what was written without it, nor one too few of the others is enough,
-    // and it is said.
+    // A device that lacks writes is not enough, nor are others of which one is missing; the answer
+    // says so.
     for device in [3, 5] {
         let answer = replace(device, &path(device));
         let says = |text: &str| text.contains("not back in service") && text.contains("bring back");
@@ -658,7 +658,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     old.flush().expect_err("what was answered before is lost");
     old.write(0, &data[..4096], false).expect_err("this client does not know");
     assert!(read(&service, data.len()) == data, "what was flushed");
-    // The spare takes the place of the one that nobody has put back.
+    // The spare takes the place of the device that did not come back.
     service.look_after();
     until_clean(&service);
     assert_eq!(status(&service).devices[1].path, Some(blank));

@@ -80,8 +80,8 @@ fn every_range_of_bytes_is_read_back() {
     }
 }
 
-/// shec:4,3,2 bears any loss and many pairs. What was flushed last may lie on the two that are
-/// lost: then nothing is decided without them, and nothing is forgotten.
+/// shec:4,3,2 tolerates any loss and many pairs. The last flush can be on the two lost devices
+/// alone: then the opening is undecided, and nothing is forgotten.
 #[test]
 fn the_last_flush_is_not_forgotten_on_a_guess() {
     let geometry = geometry("shec:4,3,2");
@@ -126,8 +126,7 @@ fn the_last_flush_is_not_forgotten_on_a_guess() {
     host.stop().expect("it stops");
 }
 
-/// Opens a volume with all devices, waits until each has what it should, and ends it as a crash
-/// would.
+/// Opens a volume with all devices, waits until each is whole, and ends it as a crash would.
 fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     let host = open(geometry, devices).expect("it opens");
     while !host.is_clean().expect("it serves") {
@@ -512,9 +511,9 @@ fn a_device_that_cannot_write_leaves_its_slot() {
     host.stop().expect("it stops");
 }
 
-/// Neighbours are read as one I/O; a bad place in it costs what lies there, and nothing else.
+/// Neighbours are read as one I/O; a bad place in it costs its own blocks, and no others.
 #[test]
-fn a_bad_place_spoils_only_what_lies_there() {
+fn a_bad_place_spoils_only_its_blocks() {
     let geometry = geometry("raid6:4");
     let (devices, faulty) = memory_with_faulty(&geometry, Slot(1));
     format(&geometry, &devices);
@@ -532,8 +531,8 @@ fn a_bad_place_spoils_only_what_lies_there() {
     let mut found = vec![0; data.len()];
     host.handle().read(0, &mut found).expect("it reads");
     assert!(found == data);
-    // Each asked for what lies there: the run of the chunk, the block alone, and the repair, which
-    // may be under way.
+    // Each tried the place: the run of the chunk, the block alone, and the repair, which may be
+    // under way.
     let found_bad = errors();
     assert!(matches!((found_bad.media_errors, found_bad.checksum_errors), (1..=4, 0)), "{found_bad:?}");
     faulty.heal();
@@ -544,7 +543,7 @@ fn a_bad_place_spoils_only_what_lies_there() {
     host.stop().expect("it stops");
 }
 
-/// Space that is short below comes back: the write waits, nobody is given up.
+/// Space that is short comes back: the write waits, no device is given up.
 #[test]
 fn a_write_waits_for_space() {
     let geometry = geometry("raid6:4");

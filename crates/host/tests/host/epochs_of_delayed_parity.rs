@@ -241,7 +241,7 @@ fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let refused = written_over(0);
     assert!(matches!(refused, Err(HostError::Failed(Failure::NoRoom { .. }))), "{refused:?}");
     written_over(12 << 20).expect("there is room");
-    // There are no more places than stripes, however much is asked for.
+    // More is asked for than the volume has stripes.
     written_over(1 << 30).expect("there is room");
 }
 

@@ -176,7 +176,7 @@ fn root_formats_no_device_that_a_folder_of_another_user_names() {
         assert!(said.contains(&refused.to_string()), "{said}");
     }
     service.stop().expect("it stops");
-    // Nor is what the configuration says of a spare, a copy or a device that joins.
+    // The same holds for spares, copies and joining devices of the configuration.
     let said = std::fs::read_to_string(root.join("volume.conf")).expect("it reads");
     let joining =
         said.replace(&format!("device 1 {}", paths[1].display()), &format!("joining 1 {}", spare.display()));

@@ -64,8 +64,8 @@ fn numbered(number: u64) -> Vec<u8> {
 }
 
 /// One writer for each of some blocks counts up, others read them: never a number that is older
-/// than one that was answered before the read, never one that nobody has begun to write. Meanwhile
-/// stripes are written whole, merged, flushed and trimmed.
+/// than one that was answered before the read, never one whose write has not begun. Stripes are
+/// written whole, merged, flushed and trimmed all the while.
 #[test]
 fn readers_beside_writers_see_what_was_written_last() {
     for code in ["raid6:4", "dcode:5", "raid5:3"] {
@@ -98,7 +98,7 @@ fn readers_beside_writers_see_what_was_written_last() {
                         if stop.load(Ordering::SeqCst) {
                             break;
                         }
-                        // Sometimes all is quiet, and what was written lies on the devices.
+                        // Sometimes all is quiet, and all writes are on the devices.
                         if random.u8(..16) == 0 {
                             std::thread::sleep(Duration::from_millis(5));
                         }
@@ -112,7 +112,8 @@ fn readers_beside_writers_see_what_was_written_last() {
                     let mut random = fastrand::Rng::with_seed(100 + reader);
                     for round in 0..4000 {
                         if round % 16 == 0 {
-                            // As many as are direct, of stripes of 16 blocks and chunks of 4.
+                            // A length that is read directly, with stripes of 16 blocks and chunks
+                            // of 4.
                             let first = random.u64(..len / BLOCK_BYTES - 60);
                             let least: Vec<u64> =
                                 answered.iter().map(|number| number.load(Ordering::SeqCst)).collect();
@@ -227,8 +228,8 @@ fn all_ways_of_reading_agree() {
     host.stop().expect("it stops");
 }
 
-/// The engine reads ahead of one who reads in order. When there are more they go to the devices, as
-/// if it had not.
+/// The engine reads ahead of a lone sequential reader. Several readers go to the devices, as if it
+/// had not.
 #[test]
 fn a_crowd_is_not_read_ahead_of() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -298,8 +299,7 @@ fn wrong_blocks_are_seen_and_repaired() {
     assert_eq!(errors(&host), counted);
 }
 
-/// A file that does not answer those who go around the engine: they get the end of a pipe that
-/// nobody writes to.
+/// A file that hangs for readers that pass the engine: they get the end of a pipe without a writer.
 struct Hangs {
     pipe: PipeReader,
     /// The reading thread: others, such as the engine's, only ask whether it is a file.

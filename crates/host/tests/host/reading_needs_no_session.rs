@@ -1,5 +1,5 @@
-//! A volume that is opened to be read only: what was written is read, nothing is written, and
-//! orders that would write are refused.
+//! A volume that is opened read-only: its data can be read, nothing is written, and orders that
+//! would write are refused.
 
 use crate::common::folders::{done, read, served, status};
 use crate::common::painted;

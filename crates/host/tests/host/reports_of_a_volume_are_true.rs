@@ -58,7 +58,7 @@ fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where
     assert_eq!((mended.verdict, mended.ranges.len()), (Verdict::Warned, 0), "{:?}", mended.wrong);
     service.stop().expect("it stops");
 
-    // What was mended lies elsewhere now.
+    // The repaired stripes are in other places now.
     spoil(&root, [1, 2, 3], 1 << 20);
     let service = start(&root);
     let lost = scrubbed(&service, true);
@@ -66,7 +66,8 @@ fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where
     assert!(scrub.left > 0, "{scrub:?}");
     assert!(lost.verdict == Verdict::Failed && lost.has(FindingKind::DataLost), "{:?}", lost.wrong);
     assert!(!lost.ranges.is_empty());
-    // Exactly what cannot be read, before and after a restart, until it is written again.
+    // Exactly these ranges are unreadable, before and after a restart, until they are written
+    // again.
     let handle = service.handle();
     let is_lost = |at: u64| lost.ranges.iter().any(|r| (r.offset..r.offset + r.len_bytes).contains(&at));
     for at in (0..8 << 20).step_by(4096) {
@@ -139,7 +140,7 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     assert!(matches!(service.obey(&Order::ClearErrors { device: 6 }), Answer::Fault { .. }));
     done(service.obey(&Order::ClearErrors { device: 1 }));
     assert_eq!(status(&service).wrong, Vec::<String>::new());
-    // As after a crash: what was answered is kept.
+    // As after a crash: the order that was answered is kept.
     service.host().kill();
     drop(service);
     assert!(!looked_at(&root).has(FindingKind::DeviceErred));
@@ -180,8 +181,8 @@ fn a_rebuild_of_a_whole_volume_does_not_say_that_it_rebuilds() {
     service.stop().expect("it stops");
 }
 
-/// Changes so many bytes of a block of parity on a device of a volume that is not open, and writes
-/// the checksum that such a block has: as if memory had been wrong when the stripe was written.
+/// Changes so many bytes of a block of parity on a device of a closed volume, and writes the
+/// checksum that fits: as if memory had been wrong when the stripe was written.
 fn miscompute(root: &Path, bytes: usize) {
     const PARITY: Column = Column(4);
     for slot in 0..6 {
@@ -214,7 +215,7 @@ fn parity_with_right_checksums_is_made_anew_only_where_enough_bytes_say_that_it_
     for (bytes, is_mended) in [(1, false), (5, false), (6, true), (4096, true)] {
         let (_folder, root, service) = served();
         service.handle().write(0, &painted(3, 8 << 20), true).expect("it is written");
-        // Behind a snapshot no record says what a header must be.
+        // Behind a snapshot no record has the checksum of a header.
         scrubbed(&service, true);
         service.stop().expect("it stops");
         miscompute(&root, bytes);

@@ -58,7 +58,7 @@ pub fn until_clean(service: &Service) {
     until(service, |status| status.verdict == Verdict::Clean && status.rebuild.is_none());
 }
 
-/// Waits for what a rebuild leads to.
+/// Waits until the status fulfils a condition.
 pub fn until(service: &Service, is_so: impl Fn(&StatusReport) -> bool) {
     let begun = Instant::now();
     while !is_so(&status(service)) {
