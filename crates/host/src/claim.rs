@@ -293,7 +293,7 @@ mod tests {
         let (_, devices, superblock) = volume();
         let (own, other) = (Own::new().expect("an id"), stranger());
         let watch = Duration::from_millis(600);
-        take(&devices, &superblock, &other, watch).expect("nobody is there");
+        take(&devices, &superblock, &other, watch).expect("no host serves it");
         // Left behind: watched, and taken when it does not beat.
         let begun = Instant::now();
         take(&devices, &superblock, &own, watch).expect("it does not beat");
@@ -327,13 +327,13 @@ mod tests {
     fn a_live_server_of_this_system_is_refused_at_once() {
         let (_, devices, superblock) = volume();
         let (own, other) = (Own::new().expect("an id"), Own::new().expect("an id"));
-        take(&devices, &superblock, &other, WATCH).expect("nobody is there");
+        take(&devices, &superblock, &other, WATCH).expect("no host serves it");
         let begun = Instant::now();
         let refused = take(&devices, &superblock, &own, Duration::from_secs(60));
         assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
         drop(other);
         take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it has ended");
-        assert!(begun.elapsed() < Duration::from_secs(30), "nobody watches what is known");
+        assert!(begun.elapsed() < Duration::from_secs(30), "a known claimant is not watched");
     }
 
     /// Two hosts at the same devices: the one whose claim was overwritten stops within a period,
@@ -342,7 +342,7 @@ mod tests {
     fn a_server_that_finds_the_claim_of_another_stops() {
         let (geometry, devices, superblock) = volume();
         let own = Own::new().expect("an id");
-        take(&devices, &superblock, &own, WATCH).expect("nobody is there");
+        take(&devices, &superblock, &own, WATCH).expect("no host serves it");
         let host = open(geometry, &devices, &superblock, &own);
         host.handle().write(0, &[5; 4096], true).expect("it is written");
         let other = stranger();
@@ -368,7 +368,7 @@ mod tests {
         let faulty = Arc::new(Faulty::new(devices[1].clone().expect("it is there")));
         devices[1] = Some(faulty.clone());
         let own = Own::new().expect("an id");
-        take(&devices, &superblock, &own, WATCH).expect("nobody is there");
+        take(&devices, &superblock, &own, WATCH).expect("no host serves it");
         let host = open(geometry, &devices, &superblock, &own);
         let claim = CLAIM_BLOCK.0 * BLOCK as u64;
         faulty.fail_within(OpKind::Read, claim..claim + BLOCK as u64, Fault::Errno(NO_DEVICE));
@@ -387,7 +387,7 @@ mod tests {
         let (own, other) = (Own::new().expect("an id"), stranger());
         write(&devices[2..], &superblock, &other, true);
         let without = [devices[0].clone(), devices[1].clone(), None];
-        take(&without, &superblock, &own, WATCH).expect("nobody is there");
+        take(&without, &superblock, &own, WATCH).expect("no host serves it");
         let host = open(geometry, &without, &superblock, &own);
         let back = devices[2].clone().expect("it is there");
         host.attach(Slot(2), back.clone(), Found::Stale).expect("it is attached");

@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(names(vec![write(1, 1), write(2, 3), write(3, 4)]), [vec![1], vec![2, 3]], "writes touch");
         assert_eq!(names(vec![read(1, 0, 0, 1), read(2, 1, 1, 1)]), [[1], [2]], "of two devices");
         let background = Wanted { urgency: Urgency::Background, ..read(2, 0, 1, 1) };
-        assert_eq!(names(vec![read(1, 0, 0, 1), background]), [[1], [2]], "nobody waits for one of them");
+        assert_eq!(names(vec![read(1, 0, 0, 1), background]), [[1], [2]], "no request waits for one of them");
         let write = Wanted { write: written(1), ..read(2, 0, 1, 1) };
         assert_eq!(names(vec![read(1, 0, 0, 1), write]), [[1], [2]], "one reads, one writes");
     }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_write_is_cut_into_what_it_was() {
+    fn a_joined_write_is_cut_into_its_parts() {
         let parts = [vec![2, 1], vec![1], vec![3]];
         let segments = |blocks: &usize| Segment::whole(AlignedBuf::zeroed(blocks * BLOCK));
         let all = parts.iter().flatten().map(segments).collect();

@@ -158,7 +158,7 @@ mod tests {
     fn a_device_is_slow_beside_the_others_and_not_by_itself() {
         assert_eq!(times(&noted([300, 500_000, 250, 200]), false), [1, 2000, 1, 1]);
         assert_eq!(times(&noted([9000, 8000, 9500, 9100]), false), [1, 1, 1, 1], "all are disks");
-        assert_eq!(times(&noted([10, 900, 20, 10]), false), [1, 1, 1, 1], "nobody waits for that");
+        assert_eq!(times(&noted([10, 900, 20, 10]), false), [1, 1, 1, 1], "too little to matter");
         let edge = noted([9000, 27_000, 9000, 9000]);
         assert_eq!((times(&edge, false)[1], times(&edge, true)[1]), (1, 3), "it does not come and go");
     }
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn one_late_read_is_forgotten_and_a_device_that_recovers_is_seen_to() {
         let latencies = noted([200, 200, 200, 200]);
-        assert!(latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "somebody should look");
-        assert!(!latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "somebody was just told");
+        assert!(latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "the first alarm");
+        assert!(!latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "an alarm was just raised");
         assert_eq!(times(&latencies, false), [1; SLOTS]);
         noted_times(&latencies, Slot(2), KEPT as u64, 1_000_000);
         assert_eq!(times(&latencies, false)[2], 5000);

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_under_a_lock_shuts_nobody_out() {
+    fn a_lock_can_be_taken_after_a_panic_under_it() {
         let (guarded, called) = (Mutex::new(1), Condvar::new());
         std::thread::scope(|scope| {
             let under = scope.spawn(|| {

@@ -292,7 +292,7 @@ mod tests {
     /// Sums that use sums, zeros, no operands and the same operands, compared byte by byte with the
     /// definition.
     #[test]
-    fn sums_are_what_the_definition_says() {
+    fn sums_equal_their_definition() {
         let inputs: Vec<Block> = (0..4).map(painted).collect();
         let operand = |id: u64| Operand::Buffer(BufferId(id));
         let sum = |into: u64, terms: &[(Operand, u8)]| Sum {

@@ -119,7 +119,7 @@ impl World {
     fn ends(&self, end: End, seed: u64) {
         let what = format!("{end:?}, seed {seed}");
         let (first, second) = (stranger(), stranger());
-        self.take(&first).expect("nobody is there");
+        self.take(&first).expect("no host serves it");
         let host = self.open(&first);
         self.use_it(&host, seed);
         assert!(self.take(&second).is_err(), "{what}: two serve it");

@@ -17,7 +17,7 @@ fn an_open_epoch_lets_its_client_be_silent() {
     };
     assert_eq!(next_line(&mut reader, waits).expect("a line"), b"{\"do\":\"status\"}\n");
     assert_eq!(patience_ended.get(), 3);
-    let closed = next_line(&mut reader, || false).expect_err("nobody need wait for it");
+    let closed = next_line(&mut reader, || false).expect_err("it is not waited for");
     assert!(matches!(closed.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{closed}");
     drop(client);
     assert_eq!(next_line(&mut reader, || true).expect("an end"), b"");

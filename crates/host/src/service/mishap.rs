@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_panics_leaves_nobody_waiting_and_is_said_to_have_ended() {
+    fn an_engine_that_panics_answers_all_and_is_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let service = service(&folder.path().join("v"));
         let handle = service.handle();

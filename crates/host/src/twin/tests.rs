@@ -498,7 +498,7 @@ fn blocks_unreadable_on_the_old_device_are_read_from_the_copy() {
 }
 
 #[test]
-fn if_nobody_can_name_the_new_device_it_says_nothing_and_the_old_one_goes_on() {
+fn a_new_device_that_cannot_be_named_is_wiped_and_the_old_one_goes_on() {
     let (old, new, twin) = pair();
     while !matches!(twin.step().expect("memory"), Step::Ready) {}
     assert_eq!(twin.finish(|| Err("no room")), Err("no room"));

@@ -127,7 +127,7 @@ fn a_replacement_that_is_cut_off_leaves_the_old_device_and_begins_again() {
 }
 
 #[test]
-fn a_device_that_is_lost_while_it_is_replaced_is_made_anew_on_the_new_one() {
+fn a_device_that_is_lost_while_it_is_replaced_is_rebuilt_on_the_new_one() {
     let (_folder, root, service, data, new) = with_data(3);
     throttle(&service, SLOW);
     done(replace(&service, &new));

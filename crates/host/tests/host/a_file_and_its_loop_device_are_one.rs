@@ -61,14 +61,14 @@ fn the_other_path_is_refused_while_served_and_complete_afterwards() {
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
     // It was given back.
-    let service = open(&other).expect("nobody serves it");
+    let service = open(&other).expect("it is not served");
     assert!(read(&service, data.len()) == data);
     let again = painted(4, 500_000);
     service.handle().write(0, &again, true).expect("it writes");
     let refused = open(&root).map(drop);
     assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
     service.stop().expect("it stops");
-    let service = open(&root).expect("nobody serves it");
+    let service = open(&root).expect("it is not served");
     assert!(read(&service, data.len()) == again);
     service.stop().expect("it stops");
 }

@@ -53,7 +53,7 @@ fn a_volume_in_a_folder_is_locked_and_keeps_its_data() {
 }
 
 #[test]
-fn a_spare_takes_the_place_of_what_is_lost() {
+fn a_spare_takes_the_place_of_a_lost_device() {
     let (folder, root, service) = served();
     let data = painted(2, 5_000_000);
     service.handle().write(0, &data, true).expect("it writes");

@@ -138,7 +138,7 @@ fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
 
 /// Unwritten and trimmed blocks are holes, and no others are, before and after they are durable.
 #[test]
-fn holes_are_told_from_data() {
+fn holes_and_data_are_distinguished() {
     let geometry = geometry("raid6:4");
     let devices = memory(&geometry);
     format(&geometry, &devices);
@@ -413,7 +413,7 @@ fn blocks_read_ahead_are_the_newest() {
 
 /// An idle volume makes writes durable without a flush, and room in its log for half of a burst.
 #[test]
-fn an_idle_volume_puts_away_what_it_has() {
+fn an_idle_volume_frees_half_of_its_log() {
     let geometry = geometry_of("raid6:4", 160);
     let devices = memory(&geometry);
     format(&geometry, &devices);

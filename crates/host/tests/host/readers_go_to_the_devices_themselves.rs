@@ -67,7 +67,7 @@ fn numbered(number: u64) -> Vec<u8> {
 /// than one that was answered before the read, never one whose write has not begun. Stripes are
 /// written whole, merged, flushed and trimmed all the while.
 #[test]
-fn readers_beside_writers_see_what_was_written_last() {
+fn readers_beside_writers_see_the_last_write() {
     for code in ["raid6:4", "dcode:5", "raid5:3"] {
         let dir = tempfile::tempdir().expect("a folder");
         let geometry = geometry_of(code, 48);
@@ -146,7 +146,7 @@ fn readers_beside_writers_see_what_was_written_last() {
             stop.store(true, Ordering::SeqCst);
             ends.into_iter().for_each(|end| end.expect("what readers saw is right"));
         });
-        assert!(direct(&host) > 0, "{code}: nobody went to a device");
+        assert!(direct(&host) > 0, "{code}: no read went to a device");
         let report = host.report().expect("it serves");
         assert!(report.status.devices.iter().all(|device| device.counts.checksum_errors == 0));
     }
@@ -377,7 +377,7 @@ fn a_device_that_is_late_is_left_to_the_engine() {
             let (done, waiting) = std::sync::mpsc::channel();
             let thread = std::thread::spawn(move || {
                 host.stop().expect("it stops");
-                done.send(()).expect("somebody waits");
+                done.send(()).expect("the test waits");
             });
             assert!(waiting.recv_timeout(Duration::from_secs(1)).is_err(), "the device is still being read");
             writer.write_all(&[0; BLOCK]).expect("a pipe takes a page");

@@ -48,7 +48,7 @@ fn filled() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where_the_loss_lies() {
+fn a_scrub_with_repair_reports_repairs_and_losses_apart() {
     let (_folder, root) = filled();
     spoil(&root, [1], 256 << 10);
     let service = start(&root);
@@ -109,7 +109,7 @@ fn after_every_range_that_is_lost_is_written_again_no_stripe_has_lost_data() {
 }
 
 #[test]
-fn why_a_device_was_lost_and_what_it_did_wrong_is_said_after_a_restart() {
+fn the_losses_and_errors_of_a_device_are_reported_after_a_restart() {
     let (_folder, root) = filled();
     spoil(&root, [1], 256 << 10);
     let service = start(&root);
@@ -210,7 +210,7 @@ fn miscompute(root: &Path, bytes: usize) {
 }
 
 #[test]
-fn parity_with_right_checksums_is_made_anew_only_where_enough_bytes_say_that_it_is_wrong() {
+fn wrong_parity_under_right_checksums_is_rebuilt_only_with_enough_evidence() {
     // Six bytes prove more than 40 bits where two parities are; five do not.
     for (bytes, is_mended) in [(1, false), (5, false), (6, true), (4096, true)] {
         let (_folder, root, service) = served();
@@ -261,7 +261,7 @@ fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
 
 /// A refusal names the path given, not a device of the volume.
 #[test]
-fn a_device_that_cannot_be_used_is_told_from_those_of_the_volume() {
+fn a_refused_device_is_not_called_one_of_the_volume() {
     let (folder, root, service) = served();
     let len = root.join("device-00.pantile").metadata().expect("a device").len();
     let short = file(folder.path().join("short"), len - 512);

@@ -111,7 +111,7 @@ fn a_status_does_not_wait_for_a_device_that_hangs_when_a_replacement_ends() {
 }
 
 #[test]
-fn a_status_does_not_wait_for_whoever_looks_at_a_superblock() {
+fn a_status_does_not_wait_for_a_read_of_a_superblock() {
     let (_folder, service) = service();
     let mut state = service.lock();
     let gated = Gate::before(state.devices[SLOT as usize].clone().expect("it is there"));
