@@ -61,8 +61,9 @@ const TURN_BYTES: u64 = 256 * 1024;
 /// Longest time for the devices of a volume that stops to end their operations.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Both deadlines while a user waits for the end: that of closing, and that of a silent device which
-/// the volume can spare. It is caught up at the next start. `pantile stop` answers within 10 s.
+/// Both deadlines while a user waits for the end: that of closing, and that of a silent device
+/// which the volume can spare. It is caught up at the next start. `pantile stop` answers within ten
+/// seconds.
 const HURRIED: Duration = Duration::from_secs(4);
 
 /// Interval of the check for devices with late answers.

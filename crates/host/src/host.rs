@@ -34,9 +34,9 @@ pub struct HostOptions {
     pub kept_bytes: usize,
     /// A device with a pending request that answers nothing for this long is given up.
     pub device_deadline: Duration,
-    /// After this long without a request, dirty blocks are made durable and blocks of a full log are
-    /// written to stripes. After this long without a write, the devices record that all flushed data
-    /// is durable.
+    /// After this long without a request, dirty blocks are made durable and blocks of a full log
+    /// are written to stripes. After this long without a write, the devices record that all flushed
+    /// data is durable.
     pub idle_after: Duration,
     /// Bytes a second that rebuild and scrub may read and write; `None`: no limit.
     pub background_bytes_per_s: Option<u64>,

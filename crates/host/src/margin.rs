@@ -18,8 +18,8 @@ pub struct Margin {
     /// Number of devices that can fail with all of the log read; `None`: the log is empty.
     #[serde(default)]
     pub log_any_more: Option<u32>,
-    /// The first number of devices of which not every set can fail, as far as stripes go; `None`: not
-    /// counted, because there are too many sets or because the log or the maps tolerate less.
+    /// The first number of devices of which not every set can fail, as far as stripes go; `None`:
+    /// not counted, because there are too many sets or because the log or the maps tolerate less.
     pub next: Option<NextLoss>,
 }
 
@@ -28,11 +28,11 @@ pub struct Margin {
 pub struct NextLoss {
     /// Devices in a set.
     pub devices: u32,
-    /// Sets of so many of the devices that are there.
+    /// Sets of this size among the devices that are here.
     pub sets: u64,
-    /// Those that may fail.
+    /// Those that can fail.
     pub survived: u64,
-    /// Some of those that may not.
+    /// Some of those that cannot.
     pub fatal: Vec<Vec<u32>>,
 }
 

@@ -6,8 +6,8 @@
 //! * Reads are compared over whole periods, a sixth of [`Rule::after`] each. A period says nothing
 //!   of a device with fewer than [`ENOUGH`] reads, unless these took half of the period.
 //! * A device is late in a period if its median read takes at least [`SLOW_TIMES`] times as long as
-//!   three quarters of the other devices, and [`LATE_US`] more. So it is never accused together with
-//!   a quarter of the others, as when several share a disk that is busy elsewhere.
+//!   three quarters of the other devices, and [`LATE_US`] more. So it is never accused together
+//!   with a quarter of the others, as when several share a disk that is busy elsewhere.
 //! * It is slow when it was late for [`Rule::after`] without a good period in between, in at least
 //!   [`LATE_PERIODS`] of them, over [`SURE`] reads or reads that took a third of the time.
 //! * The warning ends when the device was good for twice as long without a late period.
