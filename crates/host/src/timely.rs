@@ -5,8 +5,8 @@
 //! [`Timely`] such a wait has an end: another thread does the operation, on memory of its own. When
 //! the caller's patience ends, so does the wait, with the error of a device that is gone.
 //!
-//! Invariants: a thread that waits for a device holds it open; a device with a late answer gets no
-//! further request but refuses it at once. A device that hangs so costs one patience and one
+//! Invariants: a thread that waits for a device holds it open; while an answer is late, further
+//! requests to the device are refused at once. A device that hangs so costs one patience and one
 //! thread, for any number of requests.
 
 use crate::locks::{lock, wait, wait_for};
