@@ -144,8 +144,8 @@ fn main() {
         let handle = host.handle();
         let [base, _, volume, _] = sequential_reads(&handle);
         note("opened without it: the first read, MiB/s", base, volume, 1.0);
-        // All of it is written anew, so that the device lacks everything when it comes back by the
-        // next opening.
+        // All of it is written again, so that the device lacks everything when the next opening
+        // takes it back.
         let again = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
         let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
         speed(4, user / SEQUENTIAL, again, || handle.flush().expect("flushed"));
@@ -247,10 +247,10 @@ fn speed(threads: u64, count: u64, operation: impl Fn(u64) + Sync, end: impl Fn(
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// What somebody does again and again, told which time it is.
+/// A repeated task; its argument is the number of the repetition.
 type Work<'w> = &'w (dyn Fn(u64) + Sync);
 
-/// Some threads that do one thing, and what they do when they have done it often enough.
+/// Threads that repeat one task, and a task for their end.
 #[derive(Clone, Copy)]
 struct Users<'w> {
     threads: u64,
@@ -281,7 +281,7 @@ fn in_turns<const N: usize>(count: u64, some: u64, users: [Users<'_>; N]) -> [f6
     seconds.map(|seconds| count as f64 / seconds)
 }
 
-/// Whoever reads looks at what they got, a byte of each line of the cache.
+/// Touches one byte of each line of the cache, as a reader would.
 fn look_at(bytes: &[u8]) {
     std::hint::black_box(bytes.iter().step_by(64).fold(0, |sum, byte| sum ^ byte));
 }

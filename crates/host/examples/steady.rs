@@ -4,11 +4,11 @@
 //! `cargo run --release -p pantile-host --example steady -- [CODE] [WRITES-PER-LOG]`
 //!
 //! A disk here is memory that does one thing at a time: half a millisecond to get to another place,
-//! 1 GB/s from there, half a millisecond for a flush; ten times as fast as a disk that turns, so
-//! that the processor does not count and a run ends. The volume has 512 MiB, more than the engine's
-//! cache of what is written (64 MiB), and is full before. Steady: four times what the log holds (so
-//! many times as WRITES-PER-LOG says) is written over, uniformly or by Zipf's law (exponent 1 over
-//! the blocks, places scattered), 32 at once, all of it durable at the end.
+//! 1 GB/s from there, half a millisecond for a flush. It is ten times as fast as a rotating disk,
+//! so that the processor does not count and a run ends. The volume has 512 MiB, more than the
+//! engine's cache of writes (64 MiB), and is full before. Steady: WRITES-PER-LOG times (four unless
+//! given) the bytes of the log are written over, uniformly or by Zipf's law (exponent 1 over the
+//! blocks, places scattered), 32 at once, all of it durable at the end.
 
 mod disks;
 
@@ -130,7 +130,7 @@ fn main() {
     }
 }
 
-/// What all threads have taken of the processors, in steps of 10 ms.
+/// Returns the processor time of all threads, in steps of 10 ms.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

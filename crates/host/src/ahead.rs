@@ -1,48 +1,48 @@
-//! Reading ahead: whoever reads a volume from front to back, a few requests at a time, leaves its
-//! devices idle while it looks at what it got.
+//! Reading ahead: a sequential reader with few requests at a time leaves the devices idle while it
+//! handles each answer.
 //!
-//! After some reads of one length, each of which begins where another ended, the next ones are read
-//! before anybody asks. What was read ahead answers exactly the request that it was read for, once.
-//! It is forgotten when any of it is written or trimmed, by an epoch too, and when nobody asks for
-//! anything; while there is an epoch, whose end changes what others see, nothing is read ahead.
-//! Only the engine's thread has it, so what is asked later is later.
+//! After some reads of one length, each beginning at the end of another, the next ones are read
+//! before they are asked for. A block that was read ahead answers exactly the request that it was
+//! read for, once. It is dropped when any of it is written or trimmed, by an epoch too, and when
+//! the volume is idle. While an epoch is open, whose end changes the data, nothing is read ahead.
+//! Only the engine's thread has these blocks, so no read is answered with data from before a write.
 
 use crate::memory::Block;
 use pantile_volume::{RequestId, UserBlock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Runs of reads that are told apart.
+/// Runs of reads that are followed at a time.
 const STREAMS: usize = 8;
 
-/// Reads that continue each other before anything is read ahead.
+/// Reads that continue each other before any is read ahead.
 const BEFORE: u32 = 3;
 
-/// Reads of fewer blocks are no reason to read ahead.
+/// Shortest read, in blocks, that starts a run.
 const BLOCKS_LEAST: u32 = 16;
 
-/// Blocks that are read ahead of one run: 4 MiB.
+/// Blocks that are read ahead in one run: 4 MiB.
 const WINDOW_BLOCKS: u64 = 1024;
 
 /// Blocks that are read ahead in all: 16 MiB.
 const BLOCKS_MOST: u64 = 4096;
 
-/// What was read so many reads ago, and not asked for, makes room.
+/// Number of reads after which an unused block makes way for others.
 const READS_KEPT: u64 = 256;
 
 /// A run of reads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// Where its next read begins.
+    /// First block of its next read.
     next: u64,
-    /// How many blocks each has.
+    /// Blocks of each read.
     count: u32,
     reads: u32,
-    /// When the last was, in reads of everybody.
+    /// Its last read, in reads of all runs.
     at: u64,
 }
 
-/// What there is of a read.
+/// A read ahead of its request.
 #[derive(Debug)]
 pub(crate) enum Early {
     UnderWay(RequestId),
@@ -56,7 +56,7 @@ struct Entry {
     found: Early,
 }
 
-/// What is read ahead, and of which runs.
+/// Blocks read ahead, and the runs.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     streams: [Stream; STREAMS],
@@ -68,13 +68,13 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// What there is of exactly this read; it is the asker's from now on.
+    /// Takes out exactly this read.
     pub(crate) fn take(&mut self, first: UserBlock, count: u32) -> Option<Early> {
         let is_it = self.entries.get(&first.0).is_some_and(|entry| entry.count == count);
         is_it.then(|| self.remove(first.0)).flatten()
     }
 
-    /// Somebody reads; which reads should be begun, of a volume that ends there.
+    /// Notes a read. Returns the reads to begin, none beyond `end`.
     pub(crate) fn asked(&mut self, first: UserBlock, count: u32, end: UserBlock) -> Vec<(UserBlock, u32)> {
         self.reads += 1;
         if count < BLOCKS_LEAST {
@@ -110,8 +110,8 @@ impl Ahead {
         self.blocks += u64::from(count);
     }
 
-    /// A read that nobody has asked for yet is over; `None`: it failed, and whoever asks is told
-    /// why by a read of their own.
+    /// Ends a read that no request has asked for yet; `None`: it failed, and a request for it reads
+    /// again.
     pub(crate) fn came(&mut self, id: RequestId, blocks: Option<Vec<Option<Block>>>) {
         let is_it = |entry: &Entry| matches!(entry.found, Early::UnderWay(under_way) if under_way == id);
         let Some((&first, _)) = self.entries.iter().find(|(_, entry)| is_it(entry)) else { return };
@@ -121,7 +121,7 @@ impl Ahead {
         }
     }
 
-    /// These blocks become others.
+    /// Drops what overlaps these blocks, which are written or trimmed.
     pub(crate) fn forget(&mut self, first: UserBlock, count: u64) {
         if self.entries.is_empty() {
             return;
@@ -132,7 +132,7 @@ impl Ahead {
         }
     }
 
-    /// Nothing of what was read may be used any more.
+    /// Drops everything.
     pub(crate) fn clear(&mut self) {
         *self = Ahead { reads: self.reads, ..Ahead::default() };
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_reads_is_gone_ahead_of_and_others_are_not() {
+    fn only_a_run_of_reads_is_read_ahead() {
         let mut ahead = Ahead::default();
         for at in [0, 256, 512] {
             assert!(wants(&mut ahead, at, 256).is_empty());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_forgotten() {
+    fn written_blocks_are_dropped() {
         let mut ahead = Ahead::default();
         for (id, first) in [(1, 100), (2, 120), (3, 140)] {
             ahead.begun(UserBlock(first), 20, RequestId(id));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_makes_room() {
+    fn unused_blocks_make_way() {
         let mut ahead = Ahead::default();
         let read = |ahead: &mut Ahead, first: u64| {
             let wanted = ahead.asked(UserBlock(first), 256, UserBlock(u64::MAX));

@@ -1,11 +1,12 @@
-//! The claim: tells others who can reach the same devices, by another path or from another host,
-//! that a volume is served here.
+//! The claim: shows hosts that reach the same devices, by another path too, that the volume is
+//! served here.
 //!
 //! It is written on every device before the volume is opened, again every [`PERIOD`] by the
-//! engine's thread, without a flush, and once more when the volume was stopped in order. Whoever
-//! opens a volume whose claim is held looks whether it still beats. No lock: of two that begin in
-//! the same moment both may, and whoever finds the other's claim stops. Nothing is written without
-//! a look at the claim that is younger than anybody watches ([`crate::engine`]).
+//! engine's thread, without a flush, and once more when the volume was stopped in order. An opening
+//! of a volume with a held claim watches whether the claim still beats. It is no lock: two hosts
+//! that begin in the same moment may both pass, and the one that later finds the other's claim
+//! stops. A write needs a check of the claim that is younger than the time for which an opening
+//! watches ([`crate::engine`]).
 
 use crate::engine::unix_time;
 use crate::folder::random_id;
@@ -19,24 +20,24 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How often a claim is written.
+/// Period of the claim's writes.
 pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long one that does not beat is watched before it counts as left behind: two periods, and
-/// what a write may take.
+/// Time for which a claim must not beat before it counts as left behind: two periods and the
+/// longest write.
 pub(crate) const WATCH: Duration = Duration::from_secs(5);
 
-/// How often it is looked at meanwhile.
+/// Interval between two looks at a watched claim.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Those of this process that have not ended.
+/// Claimants of this process that have not ended.
 static LIVE: Mutex<BTreeSet<[u8; 16]>> = Mutex::new(BTreeSet::new());
 
 fn live() -> MutexGuard<'static, BTreeSet<[u8; 16]>> {
     LIVE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Who this is, for as long as it lives.
+/// The claimant of this process, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) claimant: Claimant,
@@ -62,7 +63,8 @@ impl Own {
         Claim { volume, claimant, is_held, beat, session: superblock.session, at: unix_time() }
     }
 
-    /// Whether a claimant is known to serve, or not to serve any more; `None`: only watching tells.
+    /// True if a claimant is known to serve, false if it is known to have ended; `None`: unknown,
+    /// its claim has to be watched.
     pub(crate) fn serves(&self, other: &Claimant) -> Option<bool> {
         let own = &self.claimant;
         let is_near =
@@ -83,7 +85,7 @@ impl Drop for Own {
     }
 }
 
-/// The claims of others that are held on devices.
+/// Returns the claims of others that are held on devices.
 pub(crate) fn held(
     devices: &[Option<Arc<dyn Device>>],
     superblock: &Superblock,
@@ -100,10 +102,9 @@ fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
     Claim::decode(&buffer, superblock.volume).ok()
 }
 
-/// Makes sure that nobody else serves a volume, and claims it.
+/// Makes sure that no other host serves a volume, and claims it.
 ///
-/// Errors: `Taken` by somebody who is there, or whose claim has beaten while it was watched for
-/// so long.
+/// Errors: `Taken` by a host that serves it, or whose claim has beaten within `watch`.
 pub(crate) fn take(
     devices: &[Option<Arc<dyn Device>>],
     superblock: &Superblock,
@@ -135,11 +136,11 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// How long a device may take to have the claim taken from it. The claim of one that takes longer
-/// stays there: who finds it asks whether its process lives, or watches it.
+/// Longest wait for a device at which the claim is given back. If it takes longer, the claim stays:
+/// the next host checks whether its process lives, or watches it.
 const GIVING_BACK: Duration = Duration::from_secs(1);
 
-/// Says on every device that has our claim that the volume is not served here any more.
+/// Gives the claim back on every device that has ours.
 pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own) {
     let is_ours = |device: &Arc<dyn Device>| {
         let found = read_claim(&Timely::new(device.clone(), GIVING_BACK), superblock);
@@ -149,8 +150,8 @@ pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superb
     write(&ours, superblock, own, false);
 }
 
-/// Says on every device that the volume is served here, or not any more. A device that cannot write
-/// is found out by the volume.
+/// Writes the claim, held or given back, on every device. The volume finds out about a device that
+/// fails.
 fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
@@ -161,7 +162,7 @@ fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own
     }
 }
 
-/// Whose a claim is.
+/// Owner of a claim.
 #[derive(Debug)]
 pub(crate) enum Whose {
     Ours,
@@ -169,26 +170,26 @@ pub(crate) enum Whose {
     Nobodys,
 }
 
-/// What the engine's thread writes again every period.
+/// The claim that the engine's thread writes again every period.
 pub(crate) struct Beating {
     pub(crate) claim: Claim,
     pub(crate) next: Instant,
 }
 
 impl Beating {
-    /// The claim of a volume that begins to be served.
+    /// Returns the claim of a volume that begins to be served.
     pub(crate) fn new(superblock: &Superblock, own: &Own) -> Beating {
         Beating { claim: own.claim(superblock, true, 0), next: Instant::now() }
     }
 
-    /// The next claim.
+    /// Returns the next claim.
     pub(crate) fn beat(&mut self, session: Session) -> Vec<u8> {
         (self.claim.beat, self.claim.at, self.claim.session) = (self.claim.beat + 1, unix_time(), session);
         self.claim.encode()
     }
 
-    /// Whose claim a device holds on which ours was written. Another's was written since, whether
-    /// it is held still or was given back.
+    /// Judges the claim on a device that had ours. Another's was written since, even if it was
+    /// given back.
     pub(crate) fn whose(&self, bytes: &[u8]) -> Whose {
         match Claim::decode(bytes, self.claim.volume) {
             Ok(found) if found.claimant.id == self.claim.claimant.id => Whose::Ours,
@@ -202,7 +203,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Names this start of the system; zeros where it does not say.
+/// Returns the identity of this start of the system; zeros if it has none.
 fn boot() -> [u8; 16] {
     let text = read("/proc/sys/kernel/random/boot_id");
     let digits: Vec<u8> =
@@ -214,15 +215,16 @@ fn boot() -> [u8; 16] {
     id
 }
 
-/// Names the space of process numbers: the same number means other processes in other containers.
+/// Returns the namespace of process numbers: in another container the same number is another
+/// process.
 fn process_space() -> u64 {
     let link = std::fs::read_link(Path::new("/proc/self/ns/pid")).unwrap_or_default();
     let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)
 }
 
-/// When a process was started, in units of the system; `None`: there is none, or it has ended and
-/// nobody has taken notice.
+/// Returns the start of a process, in units of the system; `None`: it does not exist, or is a
+/// zombie.
 fn process_start(process: u32) -> Option<u64> {
     let stat = read(&format!("/proc/{process}/stat"));
     // Behind the name, which may have any character in it.
@@ -279,7 +281,7 @@ mod tests {
         Host::open_claimed(geometry, devices.to_vec(), fresh, &options, beating).expect("it opens")
     }
 
-    /// Somebody on a host of their own.
+    /// A claimant on another host.
     pub(super) fn stranger() -> Own {
         let mut own = Own::new().expect("an id");
         own.claimant.boot = own.claimant.id;
@@ -291,7 +293,7 @@ mod tests {
         let (_, devices, superblock) = volume();
         let (own, other) = (Own::new().expect("an id"), stranger());
         let watch = Duration::from_millis(600);
-        take(&devices, &superblock, &other, watch).expect("nobody is there");
+        take(&devices, &superblock, &other, watch).expect("no host serves it");
         // Left behind: watched, and taken when it does not beat.
         let begun = Instant::now();
         take(&devices, &superblock, &own, watch).expect("it does not beat");
@@ -303,7 +305,7 @@ mod tests {
         take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it was given back");
         assert!(begun.elapsed() < Duration::from_secs(30));
         write(&devices, &superblock, &own, false);
-        // It beats meanwhile.
+        // It beats during the watch.
         write(&devices, &superblock, &other, true);
         let beats = devices.clone();
         let beat = std::thread::spawn(move || {
@@ -325,22 +327,22 @@ mod tests {
     fn a_live_server_of_this_system_is_refused_at_once() {
         let (_, devices, superblock) = volume();
         let (own, other) = (Own::new().expect("an id"), Own::new().expect("an id"));
-        take(&devices, &superblock, &other, WATCH).expect("nobody is there");
+        take(&devices, &superblock, &other, WATCH).expect("no host serves it");
         let begun = Instant::now();
         let refused = take(&devices, &superblock, &own, Duration::from_secs(60));
         assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
         drop(other);
         take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it has ended");
-        assert!(begun.elapsed() < Duration::from_secs(30), "nobody watches what is known");
+        assert!(begun.elapsed() < Duration::from_secs(30), "a known claimant is not watched");
     }
 
-    /// Two hosts at the same devices: the one whose claim was written over stops within a period,
-    /// and writes no more.
+    /// Two hosts at the same devices: the one whose claim was overwritten stops within a period,
+    /// and writes nothing after.
     #[test]
     fn a_server_that_finds_the_claim_of_another_stops() {
         let (geometry, devices, superblock) = volume();
         let own = Own::new().expect("an id");
-        take(&devices, &superblock, &own, WATCH).expect("nobody is there");
+        take(&devices, &superblock, &own, WATCH).expect("no host serves it");
         let host = open(geometry, &devices, &superblock, &own);
         host.handle().write(0, &[5; 4096], true).expect("it is written");
         let other = stranger();
@@ -366,7 +368,7 @@ mod tests {
         let faulty = Arc::new(Faulty::new(devices[1].clone().expect("it is there")));
         devices[1] = Some(faulty.clone());
         let own = Own::new().expect("an id");
-        take(&devices, &superblock, &own, WATCH).expect("nobody is there");
+        take(&devices, &superblock, &own, WATCH).expect("no host serves it");
         let host = open(geometry, &devices, &superblock, &own);
         let claim = CLAIM_BLOCK.0 * BLOCK as u64;
         faulty.fail_within(OpKind::Read, claim..claim + BLOCK as u64, Fault::Errno(NO_DEVICE));
@@ -377,15 +379,15 @@ mod tests {
         }
     }
 
-    /// It was taken out, the server was killed, and the next one gets it back: it holds the claim
-    /// of one that is no more.
+    /// It was taken out, the server was killed, and the next one gets it back with the claim of the
+    /// first.
     #[test]
-    fn what_a_device_that_comes_back_has_of_a_server_before_stops_nobody() {
+    fn a_returned_device_with_an_ended_claim_is_taken() {
         let (geometry, devices, superblock) = volume();
         let (own, other) = (Own::new().expect("an id"), stranger());
         write(&devices[2..], &superblock, &other, true);
         let without = [devices[0].clone(), devices[1].clone(), None];
-        take(&without, &superblock, &own, WATCH).expect("nobody is there");
+        take(&without, &superblock, &own, WATCH).expect("no host serves it");
         let host = open(geometry, &without, &superblock, &own);
         let back = devices[2].clone().expect("it is there");
         host.attach(Slot(2), back.clone(), Found::Stale).expect("it is attached");
@@ -396,7 +398,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         host.handle().write(0, &[6; 4096], true).expect("it goes on");
-        // What is written there from now on counts.
+        // A claim that is written there from now on counts.
         write(&devices[2..], &superblock, &other, true);
         while host.taken_by().is_none() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");

@@ -1,21 +1,22 @@
-//! How much all clients together may have under way: connections, and bytes of requests.
+//! Limits of all clients together: connections, and bytes of requests under way.
 //!
-//! Bytes are shared fairly: a connection may have more than its share of them only while others do
-//! not ask, and one that waits for its first request is served as soon as bytes are free, because
-//! those that have their share get no more before. So whoever asks for much, or does not read what
-//! it asked for, waits for itself alone.
+//! Bytes are shared fairly. A connection may exceed its share only while others do not ask. A
+//! connection that waits for its first request is served as soon as bytes are free, because those
+//! above their share get no more before. So a client that asks for much, or does not read its
+//! answers, makes only itself wait.
 //!
-//! What is counted is what the volume works on. A request that waits here, or whose answer the
-//! client does not read, lies in a buffer of nbdkit, one for each of its threads; `pantile serve`
-//! chooses their number and the longest request so that these fit the same bound.
+//! Only requests that the volume works on are counted. A request that waits here, or whose answer
+//! the client does not read, occupies a buffer of nbdkit, one for each of its threads. `pantile
+//! serve` chooses the number of threads and the longest request so that these buffers fit the same
+//! bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The longest request that any client may send, as NBD has it where nothing else was agreed on.
+/// The longest request that a client may send: NBD's default.
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 
-/// What all clients together may have.
+/// Limits of all clients together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
     /// Connections at a time.
@@ -24,7 +25,7 @@ pub struct ClientLimits {
     pub bytes: u64,
 }
 
-/// What is under way, of everybody.
+/// Connections and requests under way.
 #[derive(Clone)]
 pub struct Clients {
     shared: Arc<Shared>,
@@ -42,7 +43,7 @@ struct Held {
     of: HashMap<u64, Of>,
 }
 
-/// Of one connection.
+/// State of one connection.
 #[derive(Default)]
 struct Of {
     bytes: u64,
@@ -62,21 +63,21 @@ pub struct Permit<'a> {
 }
 
 impl Clients {
-    /// The limits of a server that is told none.
+    /// The default limits.
     pub const USUAL: ClientLimits = ClientLimits { connections: 64, bytes: 256 << 20 };
 
-    /// Nobody is connected.
+    /// Returns the state without connections.
     pub fn new(limits: ClientLimits) -> Clients {
         let held = Held { limits, next: 0, bytes: 0, of: HashMap::new() };
         Clients { shared: Arc::new(Shared { held: Mutex::new(held), freed: Condvar::new() }) }
     }
 
-    /// Other limits, from now on.
+    /// Changes the limits.
     pub fn change(&self, change: impl FnOnce(&mut ClientLimits)) {
         change(&mut self.shared.held().limits);
     }
 
-    /// Counts one connection more. Errors: there are as many as may be; how many that is.
+    /// Counts one connection more. Errors: the limit, if it is reached.
     pub fn admit(&self) -> Result<Admitted, u32> {
         let mut held = self.shared.held();
         if held.of.len() >= held.limits.connections as usize {
@@ -97,7 +98,7 @@ impl Shared {
 }
 
 impl Held {
-    /// Whether a connection may have so many bytes more now.
+    /// True if a connection may have so many bytes more now.
     fn has_room(&self, id: u64, bytes: u64) -> bool {
         let own = self.of.get(&id).map_or(0, |of| of.bytes);
         let active = self.of.values().filter(|of| of.bytes > 0 || of.waiting > 0).count().max(1) as u64;
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_everything_waits_for_itself_and_others_go_on() {
+    fn a_greedy_client_makes_only_itself_wait() {
         let clients = Clients::new(ClientLimits { connections: 2, bytes: 1000 });
         let greedy = Arc::new(clients.admit().expect("room"));
         let modest = clients.admit().expect("room");

@@ -1,5 +1,5 @@
-//! What a volume's folder says of where its devices are: a file of lines, as docs/volume-folder.md
-//! has them.
+//! Configuration of a volume's folder: the paths of its devices, in a file of lines that
+//! docs/volume-folder.md describes.
 
 use crate::FolderError;
 use pantile_format::volume::VolumeId;
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 /// Its first line.
 const CONFIG_MAGIC: &str = "pantile volume 1";
 
-/// As many spares as devices.
+/// Most spares: as many as devices.
 pub(crate) const SPARES_MAX: usize = 256;
 
-/// What is where.
+/// Devices of a volume and their paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The volume.
     pub volume: VolumeId,
     /// The device of each slot that has one. Paths that are not absolute are within the folder.
     pub devices: BTreeMap<u32, Place>,
-    /// Devices that take the place of one that works, by its slot, when they are copies of it.
+    /// Devices that take the place of a working one, by its slot, once their copy is complete.
     pub replacing: BTreeMap<u32, PathBuf>,
-    /// Devices that take the place of one that is lost.
+    /// Devices that take the place of a lost one.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
     pub throttle_bytes_per_s: Option<u64>,
@@ -30,13 +30,13 @@ pub struct Config {
 /// A device in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// It was given to the slot and need not hold anything of the volume yet.
+    /// True if it was given to the slot and can still be blank.
     pub joining: bool,
 }
 impl Config {
-    /// The file. What it would not be read again with is refused.
+    /// Returns the file's text. A path that would not be read back is refused.
     pub(crate) fn text(&self) -> Result<String, FolderError> {
         if self.spares.len() > SPARES_MAX {
             return Err(FolderError::TooManySpares);
@@ -96,7 +96,7 @@ impl Config {
                         return Err(wrong(number, expected));
                     }
                 }
-                // Named once more it is the same.
+                // A second line with the same spare changes nothing.
                 "spare" if config.spares.iter().any(|spare| spare.as_os_str() == rest) => {}
                 "spare" if config.spares.len() >= SPARES_MAX => {
                     return Err(wrong(number, "no more than 256 spares"));

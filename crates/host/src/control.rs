@@ -1,8 +1,7 @@
-//! What the commands and a served volume say to each other: one definition for both sides, and both
-//! sides.
+//! The protocol between a served volume and the commands, with both its sides.
 //!
-//! Over the socket `control.sock` in the volume's folder: one order a line, one answer a line, each
-//! a JSON object. docs/control-socket.md describes it for other programs.
+//! Each line on the socket `control.sock` in the volume's folder is a JSON object: an order, then
+//! its answer. docs/control-socket.md describes it for other programs.
 
 use crate::disks::DisksReport;
 use crate::epochs::{EpochReport, OnTimeout};
@@ -26,32 +25,32 @@ use std::time::{Duration, Instant};
 /// The socket's name in the folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
 
-/// What a server says, as a line, when it is told to stop: it is not started again, whatever it
-/// dies of on its way.
+/// Line that a server prints when an order or a signal stops it: it is not started again, however
+/// it then dies.
 pub const TOLD_TO_STOP: &str = "pantile: told to stop";
 
-/// How the line begins that says why there is no server any more, though nobody stopped it.
+/// Beginning of the line that says why the server ended though no order stopped it.
 pub const ENDED: &str = "pantile-ended ";
 
-/// What a server says on standard error when it serves: one that never did has not ended, it was
-/// refused.
+/// Line that a server prints on standard error when it serves. Without it a server was refused and
+/// has not ended.
 pub const SERVING: &str = "pantile: serves";
 
-/// The longest line that is read.
+/// Longest line that is read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Conversations at a time, each with a thread of its own. Of one more the connection is closed,
-/// and whoever made it may try again.
+/// Conversations at a time, each with a thread of its own. The connection of one more is closed;
+/// its client may try again.
 const CONVERSATIONS_MAX: usize = 64;
 
-/// How long an order may take to come, and an answer to go.
+/// Longest time for an order to come, and for an answer to go.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a volume is told.
+/// An order to a served volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub enum Order {
-    /// Say how you are.
+    /// Report the state.
     Status,
     /// Make everything durable and end.
     Stop,
@@ -69,11 +68,11 @@ pub enum Order {
         device: u32,
         /// The device: an absolute path.
         path: PathBuf,
-        /// Whether what it holds may be destroyed.
+        /// Permits to destroy the content of the device.
         #[serde(default)]
         overwrite: bool,
     },
-    /// End the copy that is to take the place of a device, which stays.
+    /// Stop copying a device to its replacement; the device stays.
     CancelReplace {
         /// The slot.
         device: u32,
@@ -82,7 +81,7 @@ pub enum Order {
     AddSpare {
         /// The device: an absolute path.
         path: PathBuf,
-        /// Whether what it holds may be destroyed.
+        /// Permits to destroy the content of the device.
         #[serde(default)]
         overwrite: bool,
     },
@@ -99,7 +98,7 @@ pub enum Order {
     },
     /// Begin a scrub.
     ScrubStart {
-        /// Write anew what is found bad.
+        /// Repair what is found bad.
         #[serde(default)]
         repair: bool,
     },
@@ -116,29 +115,29 @@ pub enum Order {
     },
     /// Begin an epoch of delayed parity.
     DelayedStart {
-        /// Where its range begins; none: at the beginning.
+        /// Beginning of its range; none: 0.
         #[serde(default)]
         offset: Option<u64>,
-        /// How long it is; none: to the end.
+        /// Length of its range; none: to the end.
         #[serde(default)]
         len_bytes: Option<u64>,
-        /// Bytes whose parity may be owed; none: 256 MiB.
+        /// Bytes whose parity may be pending; none: 256 MiB.
         #[serde(default)]
         owed_bytes_max: Option<u64>,
-        /// Seconds after which what is owed gets its parity; none: 30; 0: however old.
+        /// Seconds after which pending parity is written; none: 30; 0: never for its age.
         #[serde(default)]
         age_max_s: Option<u64>,
         /// Seconds without a request after which it ends; none: 300; 0: never.
         #[serde(default)]
         idle_max_s: Option<u64>,
-        /// How it ends then, and when this connection is closed: `seal` or `abort`; none: abort.
+        /// Its end then, and when this connection is closed: `seal` or `abort`; none: abort.
         #[serde(default)]
         on_timeout: Option<OnTimeout>,
         /// It goes on when this connection is closed.
         #[serde(default)]
         detached: bool,
     },
-    /// Make the parity that an epoch owes, and seal it.
+    /// Write the parity that is pending in an epoch, and seal it.
     DelayedEnd {
         /// The epoch.
         epoch: u64,
@@ -150,29 +149,29 @@ pub enum Order {
     },
 }
 
-/// What it says.
+/// The answer to an order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
     /// It is done, or begun.
     Done {
-        /// What, in a sentence.
+        /// A sentence about it.
         text: String,
     },
-    /// How the volume is.
+    /// The state of the volume.
     Status(Box<StatusReport>),
     /// An epoch has begun.
     Epoch {
         /// Its number.
         epoch: u64,
-        /// Where its range begins: at a stripe.
+        /// Beginning of its range, a multiple of a stripe.
         offset: u64,
-        /// How long it is.
+        /// Length of its range.
         len_bytes: u64,
     },
     /// It is not done.
     Fault {
-        /// What kind of fault.
+        /// Kind of the fault.
         kind: FaultKind,
         /// The fact, the limit, what to do.
         text: String,
@@ -180,19 +179,19 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The answer for an error.
+    /// Returns the answer for an error.
     pub fn fault(error: &FolderError) -> Answer {
         Answer::Fault { kind: error.kind(), text: error.to_string() }
     }
 
-    /// The answer where this program has panicked.
+    /// Returns the answer after a panic of this program.
     pub(crate) fn own_fault<T>(_panic: T) -> Answer {
         let text = "a fault of pantile itself, not of yours: nothing was changed but what 'pantile status' shows; please report it with serve.log".into();
         Answer::Fault { kind: FaultKind::System, text }
     }
 }
 
-/// How a volume is.
+/// The state of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusReport {
     /// Its name.
@@ -209,14 +208,15 @@ pub struct StatusReport {
     /// Bytes of it that hold data: whole stripes, and blocks of the log.
     #[serde(default)]
     pub used_bytes: u64,
-    /// In one word.
+    /// All findings in one word.
     pub verdict: Verdict,
-    /// What is wrong, in sentences; the worst first.
+    /// Texts of the findings, the worst first.
     pub wrong: Vec<String>,
-    /// The same, each with its kind: of them the verdict and every exit status are made.
+    /// Findings with their kinds, in the same order; the verdict and every exit status follow from
+    /// them.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// What may be lost beyond what is lost.
+    /// Losses that the volume tolerates beyond those that it has.
     pub margin: Margin,
     /// The disks that the members are on, and what the loss of some costs.
     #[serde(default)]
@@ -239,36 +239,36 @@ pub struct StatusReport {
     pub log_rows: u64,
     /// Blocks of users in the log.
     pub log_blocks: u64,
-    /// Those of them that cannot be had, because more devices are lost than the log bears.
+    /// Those of them that are lost: more devices are lost than the log tolerates.
     pub log_blocks_lost: u64,
     /// Places for stripes in use.
     pub stripes_used: u64,
     /// Places for stripes that are free.
     pub free_stripes: u64,
-    /// Stripes of which more is bad than the code can bear.
+    /// Stripes with more bad columns than the code tolerates.
     pub broken_stripes: u64,
-    /// Stripes that wait to be written anew.
+    /// Stripes that wait to be repaired.
     pub suspect_stripes: u64,
     /// Data that are lost or suspect, from the lowest on.
     #[serde(default)]
     pub ranges: Vec<RangeReport>,
-    /// What happened, the oldest first.
+    /// Past events, the oldest first.
     #[serde(default)]
     pub events: Vec<EventReport>,
     /// Epochs of delayed parity that are open.
     #[serde(default)]
     pub epochs: Vec<EpochReport>,
-    /// Stripes of epochs whose parity was made in vain since the volume was opened.
+    /// Stripes of epochs whose parity was written and then not needed, since the volume was opened.
     #[serde(default)]
     pub wasted_stripes: u64,
     /// The server, if one serves it.
     #[serde(default)]
     pub server: Option<ServerReport>,
-    /// Whether it is served to be read only: nothing is written to its devices.
+    /// True if it is served read-only: nothing is written to its devices.
     #[serde(default)]
     pub reads_only: bool,
-    /// Whether it could be opened. If not, devices and what is wrong is all that is known, and
-    /// numbers are 0.
+    /// True if it could be opened. Otherwise only devices and findings are known, and numbers are
+    /// 0.
     #[serde(default = "opens")]
     pub opens: bool,
 }
@@ -282,18 +282,18 @@ fn opens() -> bool {
 pub struct ServerReport {
     /// Its number.
     pub pid: u32,
-    /// How long it has served.
+    /// Seconds for which it has served.
     pub up_s: u64,
-    /// How many before it have died of a fault of their own since the volume was served.
+    /// Servers before it that died of a fault of their own since the volume was served.
     pub deaths: u32,
-    /// How many before it have died because a client went away, a fault of nbdkit before 1.34; not
-    /// among those.
+    /// Servers before it that died because a client went away, a fault of nbdkit before 1.34. They
+    /// do not count as `deaths`.
     #[serde(default)]
     pub client_deaths: u32,
     /// Bytes that the volume may have in buffers.
     #[serde(default)]
     pub memory_bytes_max: u64,
-    /// Bytes that it has, of those kept for reuse too.
+    /// Bytes that it has in buffers, with those kept for reuse.
     #[serde(default)]
     pub memory_bytes: u64,
     /// Bytes of memory that the process occupies, with maps, checksums and clients' requests.
@@ -302,7 +302,7 @@ pub struct ServerReport {
     /// Threads of the process, those for clients included.
     #[serde(default)]
     pub threads: u32,
-    /// Stripes that it has patched where they lie; none where none may be.
+    /// Stripes patched in place; none where patches are not allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patched_stripes: Option<u64>,
 }
@@ -311,9 +311,9 @@ pub struct ServerReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Nothing is wrong, and nothing was since the volume was opened.
+    /// No finding, and no device has erred since the volume was opened.
     Clean,
-    /// Nothing is wrong now, and a device has erred since the volume was opened.
+    /// No loss, but a device has erred since the volume was opened.
     Warned,
     /// Everything can be read and written, and something is wrong.
     Degraded,
@@ -329,32 +329,32 @@ pub struct DeviceReport {
     pub device: u32,
     /// Where it is, or was.
     pub path: Option<PathBuf>,
-    /// Whether it takes part.
+    /// Its part in the volume.
     pub state: DeviceWord,
-    /// Stripes that are looked after, while it is rebuilt.
+    /// Stripes rebuilt or found right so far, while it is rebuilt.
     pub done_stripes: Option<u64>,
     /// Blocks read since the volume was opened.
     pub blocks_read: u64,
-    /// Blocks that were not what they should be, since it is this device.
+    /// Wrong blocks read since the volume knows this device.
     pub checksum_errors: u64,
-    /// Reads that failed, since it is this device.
+    /// Reads that failed since the volume knows this device.
     pub media_errors: u64,
-    /// Its chunks of stripes and blocks of the log that were wrong or unreadable when they were read
-    /// last, and that were not written since: the margin counts the device as lost there.
+    /// Its chunks of stripes and blocks of the log that were wrong or unreadable when last read,
+    /// and were not written since. The margin counts the device as lost there.
     #[serde(default)]
     pub bad_chunks: u64,
-    /// Why it is not there, or what ails it.
+    /// Reason why it is lost or in trouble.
     pub problem: Option<String>,
-    /// How long its last reads took; none: it has read too little since it came.
+    /// Durations of its last reads; none: too few reads so far.
     #[serde(default)]
     pub reads: Option<LatencyReport>,
-    /// How long its last writes took.
+    /// Durations of its last writes.
     #[serde(default)]
     pub writes: Option<LatencyReport>,
-    /// It has been far slower than the others for half a minute or longer.
+    /// Set if it has been far slower than the others for half a minute or longer.
     #[serde(default)]
     pub slow: Option<SlowReport>,
-    /// The device that takes its place when it is a copy of it.
+    /// The device that replaces it when the copy is complete.
     #[serde(default)]
     pub replacement: Option<ReplacementReport>,
 }
@@ -362,7 +362,7 @@ pub struct DeviceReport {
 /// How slow a device is, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowReport {
-    /// How many times as long as the others it takes for a read.
+    /// Median of its reads divided by that of the others.
     pub times_as_long: u32,
     /// Microseconds; half of its reads took less.
     pub median_us: u32,
@@ -370,7 +370,7 @@ pub struct SlowReport {
     pub for_s: u64,
 }
 
-/// How long a device took for its last operations of a kind, 16 at the most.
+/// Durations of the last operations of a kind on a device, at most 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
     /// Microseconds; half of them took less.
@@ -379,24 +379,24 @@ pub struct LatencyReport {
     pub worst_us: u32,
 }
 
-/// How far the copy of a device is that still works.
+/// Progress of the copy of a device that still works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplacementReport {
     /// The new device.
     pub path: PathBuf,
     /// Bytes copied.
     pub copied_bytes: u64,
-    /// Bytes of the whole copy that were read back and are the same.
+    /// Bytes read back from the complete copy and found equal.
     #[serde(default)]
     pub verified_bytes: u64,
-    /// Of so many.
+    /// Bytes to copy.
     pub total_bytes: u64,
-    /// Blocks that the old device could not read: they are made of the others when the copy is
-    /// whole.
+    /// Blocks that the old device could not read. They are reconstructed from other devices when
+    /// the copy is complete.
     pub unreadable_blocks: u64,
 }
 
-/// Whether a device takes part.
+/// Part of a device in the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceWord {
@@ -408,73 +408,73 @@ pub enum DeviceWord {
     Rebuilding,
 }
 
-/// How far a rebuild is.
+/// Progress of a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuildReport {
-    /// Stripes looked after, of the device that is furthest behind.
+    /// Stripes done, of the device that is furthest behind.
     pub done_stripes: u64,
-    /// Of so many.
+    /// Stripes to do.
     pub total_stripes: u64,
-    /// Bytes written to devices a second, of late.
+    /// Bytes written to devices in a second, recently.
     pub bytes_per_s: u64,
     /// Seconds left at this rate of stripes; none: not known yet.
     pub seconds_left: Option<u64>,
 }
 
-/// How far a scrub is, and what it has found, in stripes and in blocks of the log.
+/// Progress of a scrub and its findings, in stripes and in blocks of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
-    /// Looked at.
+    /// Stripes verified.
     pub done: u64,
-    /// Of so many.
+    /// Stripes to verify.
     pub total: u64,
-    /// Whether what is bad is written anew.
+    /// True if it repairs.
     pub repair: bool,
-    /// Whether it waits.
+    /// True if it is paused.
     pub paused: bool,
-    /// Whether it is not at its end.
+    /// True until it ends.
     pub running: bool,
-    /// Nothing is wrong.
+    /// Stripes without a finding.
     pub clean: u64,
-    /// Blocks are not what their checksums say.
+    /// Stripes with blocks that do not match their checksums.
     pub checksum: u64,
-    /// Equations do not hold, and one column explains it.
+    /// Stripes whose equations do not hold; one column explains it.
     pub located: u64,
-    /// Several columns could explain it.
+    /// Stripes whose equations do not hold; several columns could explain it.
     pub ambiguous: u64,
-    /// No single column explains it.
+    /// Stripes whose equations do not hold; no single column explains it.
     pub unlocatable: u64,
-    /// Blocks cannot be read, and all that can are what their checksums say.
+    /// Stripes with unreadable blocks, all others matching their checksums.
     #[serde(default)]
     pub unreadable: u64,
-    /// Blocks of the log that were looked at, each copy and each parity for itself.
+    /// Blocks of the log that were verified; each copy and each parity counts.
     #[serde(default)]
     pub log_blocks: u64,
-    /// Those of them that are not what their checksums say.
+    /// Those of them that do not match their checksums.
     #[serde(default)]
     pub log_checksum: u64,
     /// Those of them that cannot be read.
     #[serde(default)]
     pub log_unreadable: u64,
-    /// Devices of which that is bad which says where stripes and log are.
+    /// Devices with bad metadata: superblocks, journal, maps or definition.
     #[serde(default)]
     pub metadata: Vec<MetadataReport>,
-    /// How many those are, also where a restart has forgotten which.
+    /// Number of devices with bad metadata; it outlives a restart, `metadata` does not.
     #[serde(default)]
     pub metadata_devices: u64,
-    /// When it began: seconds since 1970; 0: not known.
+    /// Beginning, in seconds since 1970; 0: not known.
     #[serde(default)]
     pub begun_at: i64,
-    /// When it ended or was stopped; 0: it has not.
+    /// End, in seconds since 1970; 0: it has not ended.
     #[serde(default)]
     pub ended_at: i64,
-    /// Whether it was stopped before its end.
+    /// True if it was stopped before its end.
     #[serde(default)]
     pub stopped: bool,
-    /// Stripes that were bad and have been written anew.
+    /// Bad stripes that were repaired.
     #[serde(default)]
     pub repaired: u64,
-    /// Stripes that are bad and could not be made good, or not without a guess.
+    /// Bad stripes that could not be repaired, or only by a guess.
     #[serde(default)]
     pub left: u64,
 }
@@ -482,31 +482,31 @@ pub struct ScrubReport {
 /// Data that are lost or suspect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeReport {
-    /// Where they begin.
+    /// Their beginning.
     pub offset: u64,
-    /// How long they are.
+    /// Their length.
     pub len_bytes: u64,
-    /// When that was found: seconds since 1970; 0: not known.
+    /// Time of the finding: seconds since 1970; 0: not known.
     pub since: i64,
 }
 
-/// Something that happened.
+/// An event of the past.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventReport {
-    /// When: seconds since 1970; 0: not known.
+    /// Seconds since 1970; 0: not known.
     pub at: i64,
-    /// What, in a sentence.
+    /// A sentence about it.
     pub text: String,
     /// The device, if it is of one.
     pub device: Option<u32>,
 }
 
-/// What a scrub has found bad of a device, beside its stripes and its log.
+/// Bad metadata of a device, found by a scrub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetadataReport {
     /// Its slot.
     pub device: u32,
-    /// So many of its three superblocks.
+    /// Number of bad ones of its three superblocks.
     pub superblocks: u32,
     /// A record of the journal that the next opening would replay.
     pub journal: bool,
@@ -517,7 +517,7 @@ pub struct MetadataReport {
 }
 
 impl MetadataReport {
-    /// What is bad, as one says it: "2 superblocks and the journal".
+    /// Names the bad parts: "2 superblocks and the journal".
     pub fn what(&self) -> String {
         let superblocks = match self.superblocks {
             0 => None,
@@ -538,7 +538,7 @@ impl MetadataReport {
 }
 
 impl ScrubReport {
-    /// Whether it has found anything that is not as it should be.
+    /// True if the scrub has found anything bad.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
         let metadata = self.metadata_devices.max(self.metadata.len() as u64);
@@ -554,18 +554,18 @@ pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> 
     order_within(root, order, patience)
 }
 
-/// The same with a bound on how long an answer may take, at least a millisecond.
+/// As [`order`], but waits at most `patience` for the answer, and at least a millisecond.
 ///
 /// Errors: as [`order_until`].
 pub fn order_within(root: &Path, order: &Order, patience: Duration) -> Result<Option<Answer>, FolderError> {
     order_until(root, order, patience, &|| false)
 }
 
-/// The same, until `is_ended`, which is asked ten times a second.
+/// As [`order_within`], but also ends when `is_ended`, which is asked ten times a second.
 ///
 /// A link in the place of the socket is refused.
 ///
-/// Errors: `NoAnswer` when the time is over, or `is_ended`; the order may be obeyed all the same.
+/// Errors: `NoAnswer` after `patience` or `is_ended`; the order may be obeyed all the same.
 pub fn order_until(
     root: &Path,
     order: &Order,
@@ -602,7 +602,7 @@ pub fn order_until(
     };
     match say() {
         Ok(answer) => Ok(Some(answer)),
-        // It was just killed, or is ending: nothing was asked of it that could be half done.
+        // It was just killed, or is ending: nothing can be half done.
         Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed().min(patience) })
@@ -611,12 +611,12 @@ pub fn order_until(
     }
 }
 
-/// How long one read of an answer waits.
+/// Longest wait of one read of an answer.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Reads a line, or what there is before the other side ends or has said as much as a line may be.
+/// Reads a line. It ends at the end of the stream or at the longest length, too.
 ///
-/// Errors: `TimedOut` when the whole line is not there in time, however it comes.
+/// Errors: `TimedOut` if the line is not complete in time.
 fn answer_line(
     stream: &mut UnixStream,
     until: Instant,
@@ -644,7 +644,7 @@ fn answer_line(
     }
 }
 
-/// Whether the other side has gone.
+/// True if the other side has gone.
 fn is_end(error: &std::io::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
@@ -653,16 +653,16 @@ fn is_end(error: &std::io::Error) -> bool {
 /// Listens on the control socket of a folder that this process has locked.
 pub struct ControlServer {
     folder: Dir,
-    /// The listening socket once more: shut down, it ends the wait for a connection, whatever has
-    /// become of its name.
+    /// A second handle of the listening socket. Its shutdown ends the wait for a connection, even
+    /// if the socket was renamed.
     listener: UnixStream,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ControlServer {
-    /// Begins to listen for orders to `service`. The lock on the folder makes sure that nobody else
-    /// does.
+    /// Begins to listen for orders to `service`. The caller holds the lock on the folder, so no
+    /// other process listens.
     pub fn start(root: &Path, service: Arc<Service>) -> Result<ControlServer, FolderError> {
         let path = root.join(CONTROL_SOCKET);
         let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
@@ -705,14 +705,14 @@ impl Drop for ControlServer {
     }
 }
 
-/// Epochs that a connection has begun and not detached: they end by their policy when it does.
+/// Epochs that a connection has begun and not detached. They end with it, by their policy.
 struct Begun<'s> {
     service: &'s Service,
     epochs: Vec<EpochId>,
 }
 
 impl Begun<'_> {
-    /// Whether one of them has not ended. Cost: a report of the engine.
+    /// True if one of them has not ended. Cost: a report of the engine.
     fn is_one_open(&self) -> bool {
         let open = match self.epochs.is_empty() {
             true => Vec::new(),
@@ -728,7 +728,7 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Answers orders, line by line, until the other side ends or talks nonsense without an end.
+/// Answers orders, line by line, until the other side ends or sends a line that is too long.
 fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -768,9 +768,8 @@ fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
     }
 }
 
-/// A line, or what stands before the end of the connection or is as long as a line may be. Where
-/// the reader's patience ends it begins anew while `waits`: whoever holds an epoch open writes to
-/// it elsewhere, and need not talk here.
+/// Reads a line. It ends at the end of the connection or at the longest length, too. A read that
+/// times out is repeated while `waits`: a client that holds an epoch open need not talk here.
 fn next_line(reader: &mut impl BufRead, waits: impl Fn() -> bool) -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
     loop {

@@ -1,16 +1,15 @@
 //! Reads that do not pass the engine's thread.
 //!
-//! A short read costs a device little, and two calls from thread to thread cost more than that; of
-//! long reads the engine's thread, which looks at every block, does not do as many as devices. So
-//! whoever reads asks the volume where it lies ([`pantile_volume::Lookup`]) and reads it there,
-//! into a buffer of their own if they gave one away; what a lost device had they compute of what
-//! others have. What has the checksums is the answer; everything else (what is in memory, in many
-//! pieces, bad, late, or unknown) is the engine's, asked as ever. So is the long read of somebody
-//! who reads alone: the engine reads ahead, and one who waits for each of their reads does not.
+//! A short read costs a device little, and its two changes of threads cost more than that. Of long
+//! reads the engine's thread, which verifies every block, does fewer than devices can. So a reader
+//! asks the volume for the places of its blocks ([`pantile_volume::Lookup`]) and reads them itself,
+//! into the buffer of the request if it gives one away. Blocks of a lost device are computed from
+//! those of others. Blocks that match their checksums are the answer. All others are read by the
+//! engine: blocks in memory, in many pieces, bad, late or unknown. The engine also does the long
+//! reads of a lone reader, ahead of them.
 //!
-//! The volume is behind a lock that only the engine's thread takes for itself; whoever reads tries
-//! it and never waits. A device that is late is read by the engine alone for a while, which decides
-//! what becomes of it.
+//! The volume is behind a lock that only the engine's thread waits for; a reader tries it. For a
+//! while only the engine reads from a device that was late, and decides whether it is given up.
 
 use crate::found::{Found, Spot};
 use crate::inbox::{Inbox, Message};
@@ -29,29 +28,29 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-/// Blocks of a short read, at the most.
+/// Most blocks of a short read.
 const SHORT_BLOCKS: u64 = 15;
 
-/// Blocks of a long read that is not the engine's, at the most.
+/// Most blocks of a long read that does not pass the engine.
 const LONG_BLOCKS: u64 = 256;
 
-/// How long a device may take before the engine is asked.
+/// Longest wait for a device before the engine is asked.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a device that took longer is left to the engine.
+/// Time for which only the engine reads from a device that took longer.
 const DECLINED_FOR: Duration = Duration::from_secs(30);
 
 /// Short reads at a time; more than these are the engine's.
 const SHORT_READERS: usize = 64;
 
-/// Blocks that are read for a long read, at the most: what a lost device had is computed of more.
+/// Most blocks read for a long read; more than its own to compute those of a lost device.
 const READ_BLOCKS: u64 = 640;
 
-/// Long reads at a time; more than these are the engine's. What they are read into is 30 MiB.
+/// Long reads at a time; the engine does those above. Their buffers take 30 MiB.
 const LONG_READERS: usize = 12;
 
-/// A volume that its engine's thread changes, and others look into. Each call takes the lock for
-/// itself: what the engine does with the answer asks the volume again.
+/// A volume that its engine's thread changes, and other threads look into. Each call takes the
+/// lock; the engine asks the volume again before it acts on an answer.
 pub(crate) struct SharedVolume(RwLock<Volume>);
 
 impl SharedVolume {
@@ -119,7 +118,7 @@ impl SharedVolume {
         self.own().is_clean()
     }
 
-    /// Where blocks lie; `None`, too, while the engine is at work.
+    /// Looks blocks up; `None`, too, while the engine is at work.
     fn try_lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         self.0.try_read().ok()?.lookup(first, count)
     }
@@ -143,21 +142,22 @@ struct Shelf {
 #[derive(Default)]
 struct Readers {
     free: Vec<Kit>,
-    /// Those whose reads have not ended, though nobody waits for them any more.
+    /// Readers whose reads have not ended, though their requests have.
     late: Vec<Reader>,
 }
 
-/// What somebody reads with.
+/// A reader with its buffers.
 struct Kit {
     reader: Reader,
-    /// The shelf's ([`SIDE`]) and, behind it, that of who gave one away ([`ANSWER`]).
+    /// The buffer of the shelf ([`SIDE`]) and, behind it, one that a request gives away
+    /// ([`ANSWER`]).
     buffers: Vec<AlignedBuf>,
 }
 
-/// Which of a kit's buffers what is read beside the answer is read into.
+/// Index of the kit's buffer for blocks that are not read into the answer.
 const SIDE: usize = 0;
 
-/// Which of them is the answer.
+/// Index of the answer.
 const ANSWER: usize = 1;
 
 impl Shelf {
@@ -180,7 +180,7 @@ impl Shelf {
     }
 }
 
-/// What direct reads need.
+/// State of direct reads.
 pub(crate) struct Direct {
     volume: Arc<SharedVolume>,
     id: VolumeId,
@@ -194,8 +194,8 @@ pub(crate) struct Direct {
     /// By slot, blocks that were read so.
     blocks: Vec<AtomicU64>,
     latencies: Arc<Latencies>,
-    /// Where the engine is told to look which devices are slow: it sees nothing of what is read
-    /// here.
+    /// The engine is called from here when a device may have become slow: it does not see these
+    /// reads.
     inbox: Arc<Inbox>,
 }
 
@@ -226,34 +226,34 @@ impl Direct {
         lock(&self.places[slot.0 as usize])
     }
 
-    /// How long devices take, as it is seen here and by the engine.
+    /// Returns the durations of devices, seen here and by the engine.
     pub(crate) fn latencies(&self) -> Arc<Latencies> {
         self.latencies.clone()
     }
 
-    /// A device took so long for a read.
+    /// Notes the duration of a read.
     fn note(&self, slot: Slot, took: Duration) {
         if self.latencies.note(slot, Kind::Read, took) {
             self.inbox.push(Message::Call(Box::new(|engine| engine.look_at_pace())));
         }
     }
 
-    /// What computations were compiled to, here and by the engine.
+    /// Returns the compiled computations, shared with the engine.
     pub(crate) fn matrices(&self) -> Arc<Matrices> {
         self.matrices.clone()
     }
 
-    /// A slot has a device.
+    /// Puts a device into a slot.
     pub(crate) fn attach(&self, slot: Slot, device: Arc<dyn Device>) {
         *self.place(slot) = Place { device: Some(device), declined_until: None };
     }
 
-    /// It has none any more.
+    /// Takes the device from a slot.
     pub(crate) fn detach(&self, slot: Slot) {
         *self.place(slot) = Place::default();
     }
 
-    /// Lets go of the devices and buffers of late reads that have ended by now.
+    /// Drops the devices and buffers of late reads that have ended.
     pub(crate) fn sweep(&self) {
         for shelf in [&self.short, &self.long] {
             let mut readers = shelf.readers();
@@ -263,33 +263,32 @@ impl Direct {
         }
     }
 
-    /// Whether somebody is late, so that it is to be [swept](Self::sweep) now and then.
+    /// True if a reader is late, so that [`sweep`](Self::sweep) has work.
     pub(crate) fn has_late(&self) -> bool {
         self.late.load(Ordering::Relaxed) > 0
     }
 
-    /// Blocks that were read of a device.
+    /// Blocks read from a device.
     pub(crate) fn blocks_read(&self, slot: Slot) -> u64 {
         self.blocks[slot.0 as usize].load(Ordering::Relaxed)
     }
 
-    /// Blocks that were read of all devices: more than before if anybody has read.
+    /// Blocks read from all devices: the number grows with each read.
     pub(crate) fn all_blocks_read(&self) -> u64 {
         self.blocks.iter().map(|blocks| blocks.load(Ordering::Relaxed)).sum()
     }
 
-    /// The engine had what somebody asked for before they did.
+    /// Notes that the engine had blocks before they were asked for.
     pub(crate) fn was_read_ahead(&self) {
         self.long_reads.was_read_ahead();
     }
 
-    /// Somebody waits for a read of so many blocks until what this returns is dropped; `None`: it
-    /// is a short one.
+    /// Registers a read of so many blocks until the result is dropped; `None`: a short one.
     pub(crate) fn long_read(&self, blocks: u64) -> Option<LongRead<'_>> {
         (blocks > SHORT_BLOCKS).then(|| self.long_reads.begin())
     }
 
-    /// Fills `into` with what lies at `offset`; `None`: it did not, and the engine is to be asked.
+    /// Fills `into` with the bytes at `offset`; `None`: the engine has to.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8], long: Option<&LongRead<'_>>) -> Option<()> {
         let (found, shelf) = self.find(offset, into.len(), long)?;
         let devices = self.devices(&found)?;
@@ -299,8 +298,9 @@ impl Direct {
         self.end(kit, &found, is_right, shelf)
     }
 
-    /// The same for a buffer that is given away, so that devices read into it. With `Some` it is
-    /// there and filled. With `None` it may be gone: somebody who is late may still write to it.
+    /// As [`read`](Self::read), for a buffer that is given away, so that devices read into it. With
+    /// `Some` the buffer is back and filled. With `None` it can be gone: a late device may still
+    /// write to it.
     pub(crate) fn read_buffer(
         &self,
         offset: u64,
@@ -318,7 +318,7 @@ impl Direct {
         self.end(kit, &found, is_right, shelf)
     }
 
-    /// Where so many bytes at `offset` lie, and what reads them, if it is not for the engine.
+    /// Looks up so many bytes at `offset` and chooses their reader; `None`: the engine has to read.
     fn find(&self, offset: u64, len: usize, long: Option<&LongRead<'_>>) -> Option<(Found, &Shelf)> {
         let first = offset / BLOCK as u64;
         let count = (offset + len as u64).div_ceil(BLOCK as u64) - first;
@@ -338,8 +338,8 @@ impl Direct {
         found.lookup.stretches.iter().map(|stretch| self.device(stretch.slot)).collect()
     }
 
-    /// Reads all stretches to their spots; whether all of it was read and is what it should be.
-    /// `None`: somebody is late, and nobody has the kit any more.
+    /// Reads all stretches to their spots. True if all was read and matches its checksums. `None`:
+    /// a device is late, and the kit is lost with it.
     fn fetch(
         &self,
         mut kit: Kit,

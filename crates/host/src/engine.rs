@@ -1,14 +1,13 @@
-//! The engine's thread: takes what the volume decides and does it, one action after the other, and
-//! tells it what came of each.
+//! The engine's thread: performs the volume's actions one after the other, and reports the result
+//! of each to it.
 //!
-//! Everything that changes the volume happens on this thread; others only look where blocks lie
-//! ([`crate::direct`]). It waits in one place, [`IoPool::wait`]: completions of devices end the
-//! wait, and so do messages, whose sender calls [`IoPool::wake`]. Short computations are done here,
-//! because handing over costs more than they do; long ones by [`Workers`].
+//! Everything that changes the volume happens on this thread; others only look up the places of
+//! blocks ([`crate::direct`]). It waits in one place, [`IoPool::wait`]: completions of devices end
+//! the wait, and so do messages, whose sender calls [`IoPool::wake`]. Short computations are done
+//! here, because handing over costs more than they do; long ones by [`Workers`].
 //!
-//! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the
-//! device does. A device that goes is reported with every I/O that it still owes; what it answers
-//! later is dropped.
+//! Invariant: each I/O and computation of the volume is reported to it exactly once. When a device
+//! goes, every I/O pending on it is reported with it; a later answer is dropped.
 
 mod claiming;
 mod exchange;
@@ -49,30 +48,31 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// Work up to this is done on the engine's thread: some ten microseconds of arithmetic, and a
-/// hand-over there and back costs more than that when processors are busy. 512 KiB: sequential
-/// reads gained 8 %, degraded ones 3 %; half of it leaves the thread to other requests.
+/// Most bytes of work on the engine's thread: some ten microseconds of arithmetic. A hand-over
+/// there and back costs more than that when processors are busy. With 512 KiB sequential reads
+/// gained 8 %, degraded ones 3 %; half of it leaves the thread to other requests.
 const INLINE_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes whose ends are looked at, and mostly checked, before whoever waits for them is answered
-/// and new requests are begun: devices would have nothing to do for as long as it takes to check
-/// all that they gave at once.
+/// Bytes whose completions are handled, and mostly verified, before their readers are answered and
+/// new requests begin. Without this limit devices stand idle while all that they returned at once
+/// is verified.
 const TURN_BYTES: u64 = 256 * 1024;
 
-/// How long the devices of a volume that stops may take to end what they are doing.
+/// Longest time for the devices of a volume that stops to end their operations.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Both deadlines while a user waits for the end: that of closing, and that of a silent device which
-/// the volume can spare. It is caught up at the next start. `pantile stop` answers within 10 s.
+/// Both deadlines while a user waits for the end: that of closing, and that of a silent device
+/// which the volume can spare. It is caught up at the next start. `pantile stop` answers within ten
+/// seconds.
 const HURRIED: Duration = Duration::from_secs(4);
 
-/// How often devices are looked at that owe an answer.
+/// Interval of the check for devices with late answers.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// One that answers others may owe one request this many deadlines before it counts as hanging.
+/// Deadlines after which a single request counts as hanging on a device that answers others.
 const OLDEST_DEADLINES: u32 = 4;
 
-/// How often the volume is told the time.
+/// Interval at which the volume gets the time.
 const TIME_EVERY: Duration = Duration::from_secs(1);
 
 /// ETIMEDOUT.
@@ -84,7 +84,7 @@ pub(crate) fn unix_time() -> i64 {
     since.map_or(0, |since| since.as_secs() as i64)
 }
 
-/// Why a device is given up, as it is kept on the others.
+/// Returns why a device is given up, as the others record it.
 pub(crate) fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
     match error {
         None => (Reason::OPERATOR, 0),
@@ -106,8 +106,8 @@ pub(crate) fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
     }
 }
 
-/// Stands before a device and outlives it by a moment: whoever sees it gone knows that our share of
-/// the device is, whatever others hold.
+/// A layer that outlives its device by a moment: when it is gone, so is our share of the device,
+/// even if others hold theirs.
 struct Share {
     _held: Arc<()>,
 }
@@ -122,13 +122,13 @@ impl Layer for Share {
 pub(crate) struct Member {
     /// The number in the pool; `None`: there is no device.
     number: Option<usize>,
-    /// The numbers of devices that it had before and that still owe something.
+    /// The numbers of its earlier devices that have not answered all requests.
     leaving: Vec<usize>,
     device: Weak<()>,
     path: Option<PathBuf>,
     identity: Option<Identity>,
     len_bytes: u64,
-    /// Since when it owes what.
+    /// Pending requests, with their beginning.
     owes: BTreeMap<u64, Instant>,
     answered_at: Instant,
     /// Why the last device of this slot was dropped.
@@ -147,7 +147,7 @@ pub struct MemberReport {
     pub path: Option<PathBuf>,
     /// The system's number of it; of the last one, if it is gone.
     pub identity: Option<Identity>,
-    /// Whether there is a device.
+    /// True if there is a device.
     pub attached: bool,
     /// True if it is to be taken out because too many of its reads failed.
     pub fails_reads: bool,
@@ -155,14 +155,14 @@ pub struct MemberReport {
     pub len_bytes: u64,
     /// Why it was given up, or what it is short of.
     pub error: Option<DeviceError>,
-    /// Whether something waits until it, or the system, has what it is short of.
+    /// True if a request waits for space or memory on it.
     pub is_short: bool,
-    /// How long its last reads took, if it has read enough.
+    /// Duration of its last reads, if it has read enough.
     pub reads: Option<Latency>,
-    /// How long its last writes took.
+    /// Duration of its last writes.
     pub writes: Option<Latency>,
-    /// How many times as long as the others it takes for a read at this moment, so that reads go
-    /// around it; 1: they do not.
+    /// Duration of a read now, divided by that of the others, so that reads avoid it; 1: they do
+    /// not.
     pub times_as_long: u32,
     /// It is called slow: it has been far slower than the others for long.
     pub slow: Option<Slow>,
@@ -171,7 +171,7 @@ pub struct MemberReport {
 /// A running volume at one moment.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What the engine says.
+    /// Status of the volume.
     pub status: Status,
     /// Devices and known bad content that flushed data depend on.
     pub standing: Standing,
@@ -187,7 +187,7 @@ pub struct Report {
     pub memory_bytes_max: u64,
     /// Bytes in buffers: of writes, reads, rebuild and scrub, and those kept for reuse.
     pub memory_bytes: u64,
-    /// Stripes patched where they lie since it was opened; `None`: none may be.
+    /// Stripes patched in place since it was opened; `None`: patches are not allowed.
     pub patched_stripes: Option<u64>,
     /// Blocks that readers took from devices themselves; the status counts them, too.
     pub blocks_read_directly: u64,
@@ -199,11 +199,10 @@ pub struct Report {
     pub computations: usize,
 }
 
-/// How long nobody has asked for anything, or has written.
+/// Time without a request, or without a write.
 struct Quiet {
     since: Instant,
-    /// How many had been asked then, those that ask no engine included; or how many had been asked
-    /// that do not read.
+    /// Count of requests then, direct reads included; or the count of those that do not read.
     requests: u64,
     /// Time of the event that said so to the volume, if one did.
     told: Option<Instant>,
@@ -222,7 +221,7 @@ pub(crate) struct Engine {
     workers: Workers,
     members: Vec<Member>,
     flights: FxHashMap<u64, Flight>,
-    /// What is not yet given to the devices, because a neighbour may follow.
+    /// I/O that waits for a neighbour before it goes to its device.
     wanted: Vec<Wanted>,
     /// The I/Os that a device does as one, by the name of the first, in the order of the device.
     joined: FxHashMap<u64, Vec<IoId>>,
@@ -244,10 +243,10 @@ pub(crate) struct Engine {
     /// Requests to be tried again.
     again: VecDeque<(Instant, IoRequest)>,
     deadline: Duration,
-    /// Whether somebody waits for the end of the volume.
+    /// True if a caller waits for the end of the volume.
     hurries: bool,
     looked_at: Instant,
-    /// When the volume was told the time.
+    /// Time at which the volume last got the time.
     told_time_at: Instant,
     quiet: Quiet,
     still: Quiet,
@@ -255,7 +254,7 @@ pub(crate) struct Engine {
     opened: Option<Answer<()>>,
     stop: bool,
     claiming: Option<Claiming>,
-    /// Who has taken the volume from us.
+    /// The host that has taken the volume.
     pub(crate) taken: Arc<OnceLock<Claimant>>,
 }
 
@@ -386,7 +385,7 @@ impl Engine {
                 devices.push(member.device.clone());
             }
         }
-        // What is still under way to them keeps them open until somebody takes its completion.
+        // An operation under way keeps its device open until its completion is taken.
         let deadline = Instant::now() + if self.hurries { HURRIED } else { CLOSE_DEADLINE };
         while devices.iter().any(|device| device.strong_count() > 0) && Instant::now() < deadline {
             self.pool.wait(&mut completions, Instant::now() + Duration::from_millis(1));
@@ -410,7 +409,7 @@ impl Engine {
                 self.volume.handle(Event::Computed(job, result));
             }
             Message::Call(call) => {
-                // Whoever asks how it stands is told when all that can be begun has been.
+                // A report shows the state after all that can begin has begun.
                 self.perform();
                 call(self);
             }
@@ -444,8 +443,8 @@ impl Engine {
         self.clients.insert(id, answer);
     }
 
-    /// A read of a volume without epochs: of what was read ahead, if it was, and what comes behind
-    /// it is read ahead.
+    /// Reads from a volume without epochs: from what was read ahead, if it was, and reads ahead
+    /// behind it.
     fn read(&mut self, first: UserBlock, count: u32, answer: Answer<Vec<Option<Block>>>) {
         let early = self.ahead.take(first, count);
         if early.is_some() {
@@ -453,7 +452,7 @@ impl Engine {
         }
         match early {
             Some(Early::There(blocks)) => {
-                // Somebody has asked all the same.
+                // It counts as a request although the volume does not see it.
                 self.requests += 1;
                 answer.give(Ok(blocks));
             }
@@ -579,7 +578,7 @@ impl Engine {
         }
     }
 
-    /// What happens from now on happens now, to a second or two: nobody asks a clock for each
+    /// Gives the volume the time, to a second or two, instead of a look at the clock for each
     /// event.
     fn tell_time(&mut self, now: Instant) {
         if now.saturating_duration_since(self.told_time_at) >= TIME_EVERY {
@@ -588,7 +587,7 @@ impl Engine {
         }
     }
 
-    /// Gives a device up: the volume is told, and gets an end for all that the device owes.
+    /// Gives a device up: the volume gets that, and an end of each request pending on the device.
     fn drop_device(&mut self, slot: Slot, error: Option<DeviceError>) {
         let (reason, errno) = reason_of(error.as_ref());
         self.drop_device_for(slot, reason, errno, error);
@@ -664,7 +663,8 @@ impl Engine {
         now + again
     }
 
-    /// Tells the volume once that nobody writes, whoever reads; until then, when to look again.
+    /// Reports once to the volume that writes have stopped, even if reads go on. Until then returns
+    /// the time of the next check.
     fn look_whether_still(&mut self, now: Instant) -> Option<Instant> {
         if self.still.requests != self.writes || self.opened.is_some() {
             self.still = Quiet { since: now, requests: self.writes, told: None };
@@ -767,8 +767,8 @@ impl Engine {
         self.volume.is_clean()
     }
 
-    /// Asks the volume for something. It answers when its next action is taken, so whoever waits
-    /// may be noted afterwards.
+    /// Gives the volume a request. It answers when its next action is taken, so the caller may note
+    /// its client afterwards.
     fn tell(&mut self, request: Request) -> RequestId {
         self.requests += 1;
         self.writes += u64::from(!matches!(request, Request::Read { .. }));
@@ -792,7 +792,7 @@ impl Engine {
         self.clients.insert(id, answer);
     }
 
-    /// What an epoch does when whoever began it is gone.
+    /// Ends an epoch by its policy: the client that began it is gone.
     pub(crate) fn leave_epoch(&mut self, epoch: EpochId) {
         if let Some(seal) = self.epochs.seals(epoch) {
             self.by_policy(epoch, seal);
@@ -803,7 +803,7 @@ impl Engine {
         self.epochs.closing(epoch);
         let request = if seal { Request::End { epoch } } else { Request::Abort { epoch } };
         let id = self.tell(request);
-        // One that cannot be sealed has nobody who would write again what is lost.
+        // If it cannot be sealed, no client is left to write the lost data again.
         self.epochs.closed_by_policy(id, epoch, seal);
     }
 

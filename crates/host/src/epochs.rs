@@ -1,5 +1,4 @@
-//! Epochs of delayed parity, for whoever writes a checkpoint, and the clock that the engine has
-//! not.
+//! Epochs of delayed parity, for writers of checkpoints, and the clock that the engine lacks.
 //!
 //! ```no_run
 //! # fn write(handle: &pantile_host::Handle, bytes: &[u8]) -> Result<(), pantile_host::HostError> {
@@ -10,8 +9,8 @@
 //! # }
 //! ```
 //!
-//! The engine counts writes; here the counts get times: what is older than an epoch allows gets its
-//! parity, and an epoch that has been silent too long is sealed or aborted.
+//! The engine counts writes; this module gives the counts times. Parity that is pending for longer
+//! than an epoch allows is written, and an epoch without requests is sealed or aborted.
 
 use crate::inbox::Answer;
 use crate::memory::BLOCK;
@@ -22,34 +21,34 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-/// Data whose parity may be owed, unless the options say another number.
+/// Default limit of the data whose parity is pending.
 const OWED_BYTES_MAX: u64 = 256 << 20;
 
-/// Times that are remembered of an epoch's writes.
+/// Times that are kept of an epoch's writes.
 const SAMPLES: usize = 4096;
 
-/// What becomes of an epoch that nobody ends.
+/// The end of an epoch that its owner does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnTimeout {
-    /// It is sealed as it is; if that cannot be, it is aborted.
+    /// It is sealed as it is, or aborted if that fails.
     Seal,
     /// It leaves everything as it was.
     Abort,
 }
 
-/// How an epoch is to be.
+/// Range, limits and policy of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochOptions {
     /// Offset and length in bytes; `None`: the volume. It holds whole stripes.
     pub range: Option<(u64, u64)>,
-    /// Bytes of data whose parity may be owed; beyond it writers wait until some is made.
+    /// Bytes of data whose parity may be pending; above it writers wait until parity is written.
     pub owed_bytes_max: u64,
-    /// What is owed for so long gets its parity in advance.
+    /// Age of pending parity that is written in advance.
     pub age_max: Option<Duration>,
-    /// After so long without a request it ends by its policy.
+    /// Time without a request after which it ends by its policy.
     pub idle_max: Option<Duration>,
-    /// That policy, also for when whoever began it is gone.
+    /// Its end then, and when the program that began it has gone.
     pub on_timeout: OnTimeout,
 }
 
@@ -81,34 +80,34 @@ impl Epoch {
         Epoch { inner, id, offset, len, closed: false }
     }
 
-    /// Its name, for others who write in it ([`Handle::within`]).
+    /// Its name, for other programs that write in it ([`Handle::within`]).
     pub fn id(&self) -> EpochId {
         self.id
     }
 
-    /// Offset and length of what it holds.
+    /// Offset and length of its range.
     pub fn range(&self) -> (u64, u64) {
         (self.offset, self.len)
     }
 
-    /// Makes the parity that is owed and seals the epoch: all of it survives a crash and is seen by
-    /// everybody, or nothing.
+    /// Writes the pending parity and seals the epoch: all of it survives a crash and becomes
+    /// visible to all readers, or nothing.
     ///
-    /// Errors: `EpochLost` with what a device was lost with; the epoch is open again, to be written
-    /// there or aborted.
+    /// Errors: `EpochLost` with the ranges lost with a device; the epoch is open again, to be
+    /// written there or aborted.
     pub fn end(&mut self) -> Result<(), HostError> {
         self.inner.close_epoch(self.id, true)?;
         self.closed = true;
         Ok(())
     }
 
-    /// Leaves everything as it was before the epoch.
+    /// Restores the state before the epoch.
     pub fn abort(mut self) -> Result<(), HostError> {
         self.closed = true;
         self.inner.close_epoch(self.id, false)
     }
 
-    /// Lets the epoch go on without this.
+    /// Drops this value, but not the epoch.
     pub fn detach(mut self) -> EpochId {
         self.closed = true;
         self.id
@@ -126,13 +125,13 @@ impl Deref for Epoch {
 impl Drop for Epoch {
     fn drop(&mut self) {
         if !self.closed {
-            // Nobody is left to be told.
+            // No caller is left for an error.
             let _ = self.inner.close_epoch(self.id, false);
         }
     }
 }
 
-/// What the engine's thread is asked for.
+/// The request for a new epoch.
 pub(crate) struct EpochWish {
     pub(crate) first: UserBlock,
     pub(crate) count: u64,
@@ -140,7 +139,7 @@ pub(crate) struct EpochWish {
     pub(crate) rules: Rules,
 }
 
-/// What times mean to an epoch.
+/// Time limits of an epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) age_max: Option<Duration>,
@@ -153,44 +152,44 @@ pub(crate) struct Rules {
 pub struct EpochReport {
     /// Its number.
     pub epoch: u64,
-    /// Where it begins.
+    /// Its first byte.
     pub offset: u64,
-    /// How much it holds.
+    /// Its length.
     pub len_bytes: u64,
     /// `beginning`, `open`, `ending` or `sealing`.
     pub state: String,
     /// Stripes that it has written.
     pub stripes: u64,
-    /// Those of them whose parity is owed.
+    /// Those of them whose parity is pending.
     pub owed_stripes: u64,
-    /// Data in them: what losing a device can cost.
+    /// Data in them: the most that the loss of a device can cost.
     pub owed_bytes: u64,
-    /// So much may be.
+    /// Limit of these data.
     pub owed_bytes_max: u64,
-    /// Seconds since the oldest write whose parity is owed; none: none is.
+    /// Seconds since the oldest write whose parity is pending; none: no parity is.
     pub oldest_s: Option<u64>,
     /// Seconds since its last request.
     pub idle_s: u64,
     /// Seconds without a request after which it ends by its policy.
     pub idle_max_s: Option<u64>,
-    /// That policy.
+    /// Its end then.
     pub on_timeout: OnTimeout,
-    /// Stripes whose parity was made in vain.
+    /// Stripes whose parity was written and then not needed.
     pub wasted_stripes: u64,
-    /// What was lost with devices before its parity was made.
+    /// Ranges lost with devices before their parity was written.
     pub lost: Vec<LostRange>,
 }
 
 /// A range that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostRange {
-    /// Where it begins.
+    /// Its first byte.
     pub offset: u64,
-    /// How long it is.
+    /// Its length.
     pub len_bytes: u64,
 }
 
-/// Ranges of blocks in bytes.
+/// Converts ranges of blocks to bytes.
 pub(crate) fn lost_ranges(ranges: &[(UserBlock, u64)]) -> Vec<LostRange> {
     let range = |&(first, count): &(UserBlock, u64)| LostRange {
         offset: first.0 * BLOCK as u64,
@@ -202,19 +201,19 @@ pub(crate) fn lost_ranges(ranges: &[(UserBlock, u64)]) -> Vec<LostRange> {
 struct Watch {
     rules: Rules,
     last: Instant,
-    /// When the newest write had which number; the oldest first.
+    /// Times and numbers of the newest writes then, the oldest first.
     samples: VecDeque<(Instant, u64)>,
     closing: bool,
 }
 
 type Begun = Answer<(EpochId, UserBlock, u64)>;
 
-/// The clock's side of all epochs.
+/// The clock of all epochs.
 #[derive(Default)]
 pub(crate) struct Watches {
     beginning: BTreeMap<RequestId, (Rules, Begun)>,
     open: BTreeMap<EpochId, Watch>,
-    /// Ends that nobody waits for.
+    /// Ends by policy, which no caller waits for.
     by_policy: BTreeMap<RequestId, (EpochId, bool)>,
     hopeless: Vec<EpochId>,
 }
@@ -235,7 +234,7 @@ impl Watches {
         answer.give(Ok((epoch, first, count)));
     }
 
-    /// A failure, unless it was one of a begin, or of an end that nobody waits for.
+    /// Takes a failure of a begin, or of an end by policy; returns any other.
     pub(crate) fn not_begun(&mut self, id: RequestId, failure: Failure) -> Option<Failure> {
         if let Some((_, answer)) = self.beginning.remove(&id) {
             answer.give(Err(HostError::Failed(failure)));
@@ -274,15 +273,15 @@ impl Watches {
         std::mem::take(&mut self.hopeless)
     }
 
-    /// Whether an epoch is sealed when nobody is left; `None`: there is no such epoch, or it ends
-    /// already.
+    /// True if an epoch is to be sealed when its owner has gone; `None`: no such epoch, or it is
+    /// ending.
     pub(crate) fn seals(&self, epoch: EpochId) -> Option<bool> {
         let watch = self.open.get(&epoch).filter(|watch| !watch.closing)?;
         Some(watch.rules.on_timeout == OnTimeout::Seal)
     }
 
-    /// Notes how far each epoch is; gives those of which something is too old, with the number of
-    /// the newest such write.
+    /// Notes the progress of each epoch. Returns those with a write that is too old, each with the
+    /// number of the newest such write.
     pub(crate) fn aged(&mut self, open: &[EpochStatus], now: Instant) -> Vec<(EpochId, u64)> {
         self.open.retain(|epoch, _| open.iter().any(|status| status.epoch == *epoch));
         let mut aged = Vec::new();
@@ -292,8 +291,8 @@ impl Watches {
                 watch.samples.push_back((now, status.newest));
             }
             let oldest = status.oldest.unwrap_or(u64::MAX);
-            // The first sample that has the oldest write is its age; those before it say nothing
-            // any more.
+            // The age of the oldest write is that of the first sample that has it; earlier samples
+            // are dropped.
             while watch.samples.front().is_some_and(|&(_, newest)| newest < oldest) && watch.samples.len() > 1
             {
                 watch.samples.pop_front();
@@ -310,7 +309,7 @@ impl Watches {
         aged
     }
 
-    /// Epochs that have been silent too long, and whether they are sealed.
+    /// Returns the epochs without a request for too long; true: to be sealed.
     pub(crate) fn silent(&self, now: Instant) -> Vec<(EpochId, bool)> {
         let is_silent = |watch: &Watch| {
             let silent = now.saturating_duration_since(watch.last);

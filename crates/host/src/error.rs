@@ -23,10 +23,9 @@ pub enum HostError {
         /// The length of the volume.
         len_bytes: u64,
     },
-    /// The engine has stopped, or was told to.
+    /// The engine has stopped.
     Stopped,
-    /// Somebody else has claimed the volume while it was opened, by whatever path they reach its
-    /// devices.
+    /// Another host has claimed the volume while it was opened, by any path to its devices.
     Taken {
         /// Their host.
         host: String,
@@ -46,12 +45,11 @@ pub enum HostError {
     },
     /// A device could not be used.
     Device(DeviceError),
-    /// Nothing can be written to devices that the volume cannot be opened without. None of them was
-    /// given up.
+    /// Devices without which the volume cannot be opened are full. None of them was given up.
     NoRoom {
-        /// They, and where they are.
+        /// The full devices, with their paths.
         devices: Vec<(Slot, Option<PathBuf>)>,
-        /// What one of them says.
+        /// The error of one of them.
         error: DeviceError,
     },
     /// A device is shorter than its slot needs.
@@ -155,7 +153,7 @@ impl fmt::Display for HostError {
             ),
             HostError::Failed(Failure::NoRoom { epoch }) => write!(
                 out,
-                "no room for more of epoch {} but what cleaning needs: end or abort it, or trim what it is to replace before it begins; a volume made with --epochs SIZE has room for more",
+                "no space for more of epoch {}, only the reserve for cleaning: end or abort it, or trim its range before it begins; a volume made with --epochs SIZE has more space",
                 epoch.0
             ),
             HostError::OutOfRange { end_bytes, len_bytes } => {

@@ -1,5 +1,4 @@
-//! What can go wrong with a volume in a folder, in words that say what to do, and what kind of
-//! answer that is.
+//! Errors of a volume in a folder: their text, with the command that helps, and their exit status.
 
 use crate::HostError;
 use pantile_code::{CodeError, StudyOnly};
@@ -14,7 +13,7 @@ use std::time::Duration;
 /// EFBIG, ENOSPC, EDQUOT.
 const NO_SPACE: [i32; 3] = [27, 28, 122];
 
-/// Why something could not be done with a folder or its devices.
+/// An error of a folder or its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderError {
     /// There is no volume.
@@ -46,20 +45,20 @@ pub enum FolderError {
     },
     /// A file could not be used.
     File {
-        /// What was tried.
+        /// The verb for the message: "cannot {verb} path".
         verb: &'static str,
         /// The file.
         path: PathBuf,
         /// Number of the system's error.
         errno: i32,
     },
-    /// A line of the configuration says nothing.
+    /// A line of the configuration has no meaning.
     Config {
         /// The file.
         path: PathBuf,
         /// Its number, from 1.
         line: usize,
-        /// What was expected.
+        /// The expected text.
         expected: &'static str,
     },
     /// A path that the configuration cannot hold.
@@ -73,18 +72,18 @@ pub enum FolderError {
     Host(HostError),
     /// The numbers cannot be those of a volume.
     Format(FormatError),
-    /// The code cannot be had.
+    /// The code cannot be made.
     Code(CodeError),
-    /// The code was not proved to bear what it claims.
+    /// The proved tolerance of the code is less than its claim.
     NotProved {
         /// Its spec.
         spec: String,
-        /// What was proved.
+        /// Its proved tolerance.
         proved: usize,
-        /// What it claims.
+        /// Its claimed tolerance.
         claimed: usize,
     },
-    /// The code is only here to be studied.
+    /// The code is for study only.
     StudyOnly(StudyOnly),
     /// A wrong number of devices.
     DeviceCount {
@@ -101,25 +100,25 @@ pub enum FolderError {
         path: PathBuf,
         /// Its length.
         have: u64,
-        /// What is needed.
+        /// Bytes needed.
         need: u64,
     },
     /// A device too short for a volume that is there.
     TooShortFor {
         /// The device.
         path: PathBuf,
-        /// The slot that it is for; none: nobody knows, it is to be a spare.
+        /// The slot that it is for; none: it is to be a spare.
         slot: Option<Slot>,
         /// Its length.
         have: u64,
-        /// What is needed.
+        /// Bytes needed.
         need: u64,
     },
     /// The volume cannot be held to so little memory.
     TooLittleMemory {
-        /// Bytes that it was to be held to.
+        /// Bytes allowed.
         have: u64,
-        /// The least.
+        /// Bytes needed.
         need: u64,
     },
     /// A device is part of a volume.
@@ -131,11 +130,11 @@ pub enum FolderError {
         /// Its name.
         name: String,
     },
-    /// A device holds something.
+    /// A device is not empty.
     HoldsData {
         /// The device.
         path: PathBuf,
-        /// Its file system or partition table, where the mark is known.
+        /// Its file system or partition table, where the magic number is known.
         holds: Option<String>,
     },
     /// No device that was given has a superblock.
@@ -146,15 +145,15 @@ pub enum FolderError {
     NoDevices {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong with the first, if the folder names one.
+        /// Problem of the first, if the folder names one.
         why: Option<String>,
     },
     /// None of the devices given is one of a volume.
     NothingFound {
-        /// What is wrong with the first, if one was given.
+        /// Problem of the first, if one was given.
         first: Option<(PathBuf, String)>,
     },
-    /// The code that is named in the superblock has other equations here.
+    /// The code that the superblock names has other equations here.
     OtherCode {
         /// Its spec.
         spec: String,
@@ -189,14 +188,14 @@ pub enum FolderError {
     WouldLose {
         /// Its slot.
         slot: Slot,
-        /// Whether the equations bear it, so that only what is in the log, or bad on the others,
-        /// would be lost.
+        /// True if the equations tolerate it: only blocks in the log, or stripes bad on other
+        /// devices, would be lost.
         bears: bool,
-        /// Stripes that could not be read because of what is bad on the others.
+        /// Stripes that could not be read because other devices are bad there.
         stripes: u64,
-        /// Blocks in the log that could not be had.
+        /// Blocks in the log that could not be read.
         log_blocks: u64,
-        /// Devices that may be taken out.
+        /// Devices that can be taken out instead.
         instead: Vec<Slot>,
     },
     /// A whole device was to be taken out, and there is none to spare.
@@ -209,7 +208,7 @@ pub enum FolderError {
         /// Its slot.
         slot: Slot,
     },
-    /// The replacement of a device is cancelled, and a device still owes an answer.
+    /// The replacement of a device was cancelled, and a device has not answered since.
     BeingReplaced {
         /// Its slot.
         slot: Slot,
@@ -220,16 +219,16 @@ pub enum FolderError {
     NotThatDevice {
         /// Where.
         path: PathBuf,
-        /// What it was to be.
+        /// The expected slot.
         slot: Slot,
-        /// What it is, if it is one of the volume.
+        /// The slot found, if it is a device of the volume.
         found: Option<Slot>,
     },
     /// A device that is being made a copy of one of the volume.
     BecomesDevice {
         /// It.
         path: PathBuf,
-        /// Whose place it takes.
+        /// The slot that it takes.
         slot: Slot,
     },
     /// A device that the volume has already was to be put in.
@@ -239,19 +238,19 @@ pub enum FolderError {
         /// Its slot; none: it is a spare.
         slot: Option<Slot>,
     },
-    /// A path that somebody in another folder would take for another.
+    /// A relative path, which the server would resolve from another folder.
     RelativePath {
-        /// What was given.
+        /// The path given.
         path: PathBuf,
     },
     /// A spare that the volume does not have.
     NoSuchSpare {
-        /// What was asked for.
+        /// The path given.
         path: PathBuf,
         /// Those that it has.
         spares: Vec<PathBuf>,
     },
-    /// Devices that are here lack what was written while they were lost, and too few others are.
+    /// Devices that are here lack writes from while they were lost, and too few others are here.
     Lacking {
         /// Those that are here.
         here: Vec<Slot>,
@@ -277,9 +276,9 @@ pub enum FolderError {
     },
     /// Room for larger epochs than a record can end.
     EpochsTooLarge {
-        /// Bytes that they are to write over.
+        /// Bytes of the epochs.
         epoch_bytes: u64,
-        /// What they may.
+        /// Bytes that a record can end.
         most_bytes: u64,
     },
     /// An order for a scrub, and there is none.
@@ -288,34 +287,34 @@ pub enum FolderError {
     TooManySpares,
     /// A volume of more stripes than there are numbers for.
     TooLarge {
-        /// What was asked for.
+        /// Bytes asked for.
         user_bytes: u64,
-        /// What a volume of this code holds at the most, roughly.
+        /// Approximate most bytes that a volume of this code holds.
         most_bytes: u64,
     },
     /// A number that no device has.
     NoSuchDevice {
-        /// What was asked for.
+        /// The number given.
         device: u32,
-        /// How many there are.
+        /// The number of devices.
         devices: usize,
     },
 }
 
-/// What kind of answer an error is, for exit statuses.
+/// Kind of an error, for exit statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// What was asked cannot be right.
+    /// The order or the input is wrong.
     Input,
     /// The machine did not do what was asked.
     System,
-    /// More is lost than the code can bear.
+    /// More is lost than the code tolerates.
     Losses,
 }
 
 impl FolderError {
-    /// What kind of answer it is.
+    /// Returns its kind.
     pub fn kind(&self) -> FaultKind {
         match self {
             FolderError::Host(HostError::Open(
@@ -360,7 +359,7 @@ impl FolderError {
 
     pub(crate) fn file(verb: &'static str, path: &Path, error: &std::io::Error) -> FolderError {
         use std::io::ErrorKind;
-        // What no system call said has no number: the nearest one.
+        // An error that no system call gave has no number: the nearest one.
         let errno = error.raw_os_error().unwrap_or(match error.kind() {
             ErrorKind::InvalidInput => 22,   // EINVAL
             ErrorKind::InvalidData => 74,    // EBADMSG

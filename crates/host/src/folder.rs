@@ -1,5 +1,5 @@
-//! The folder of a volume: which devices it has, a lock, sockets. The superblocks stay the truth;
-//! this only says where to look.
+//! The folder of a volume: the paths of its devices, a lock, sockets. The superblocks are the
+//! truth; the folder only says where to look.
 //!
 //! docs/volume-folder.md describes it.
 
@@ -39,84 +39,82 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The file that says where the devices are.
+/// The file with the paths of the devices.
 pub(crate) const CONFIG: &str = "volume.conf";
 
-/// The longest configuration that is read: of 256 devices and some hundred spares, each with as
-/// long a path as there may be.
+/// Longest configuration that is read: 256 devices and some hundred spares, each with the longest
+/// path.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
-/// Bytes at the front of a device that say whether it holds anything: where file systems and
-/// partition tables have their marks.
+/// Bytes at the front of a device that show whether it is empty: file systems and partition tables
+/// have their magic numbers there.
 pub(crate) const FRONT_BYTES: u64 = 128 << 10;
 
-/// A device that was opened: the slot that the folder says, whether it is joining, and its
-/// superblock.
+/// A device that was opened: its slot by the folder, true if it is joining, and its superblock.
 type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 
 /// A folder that this process alone may use.
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
-    /// The same, open.
+    /// Its directory, open.
     dir: Dir,
     config: Config,
-    /// Who claims the volume from here, from the first time on.
+    /// The claimant of this host, from the first claim on.
     own: Option<Own>,
-    /// Bytes of buffers that the volume is held to, if not as many as usual.
+    /// Limit of the volume's buffers in bytes, if not the usual one.
     memory_bytes: Option<u64>,
-    /// Held as long as this lives.
+    /// Held until the value is dropped.
     _lock: File,
 }
 
-/// What a volume is made of.
+/// The parts of a new volume.
 #[derive(Clone, Debug)]
 pub struct NewFolder {
     /// Its code.
     pub code: Code,
     /// Its devices.
     pub devices: NewDevices,
-    /// Which column of a stripe is on which device; the usual one of the code unless given.
+    /// Which column of a stripe is on which device; if not given, the usual one of the code.
     pub placement: Option<Placement>,
-    /// Bytes of what holds something already that epochs of delayed parity may write over at a
-    /// time, beside what every volume has room for: each needs a second place until its epoch ends.
+    /// Bytes of existing data that epochs of delayed parity may write over at a time, beyond the
+    /// reserve of every volume: each block needs a second place until its epoch ends.
     pub epoch_bytes: u64,
-    /// A name; the folder's unless given.
+    /// Its name; the folder's unless given.
     pub name: Option<String>,
-    /// Whether devices that hold something may be overwritten.
+    /// Permits devices that are not empty.
     pub overwrite: bool,
 }
 
-/// Where the devices of a new volume come from.
+/// Devices of a new volume.
 #[derive(Clone, Debug)]
 pub enum NewDevices {
     /// These, by slot.
     Given(Vec<PathBuf>),
-    /// Sparse files in the folder, for a volume of at least so many bytes.
+    /// Sparse files in the folder, for a volume of at least `user_bytes`.
     Made {
-        /// For the user.
+        /// Bytes for the user's data.
         user_bytes: u64,
     },
 }
 
 /// The devices of a folder, opened.
 pub struct Opened {
-    /// The numbers of the volume.
+    /// The geometry of the volume.
     pub geometry: Geometry,
     /// The newest superblock.
     pub superblock: Superblock,
     /// By slot.
     pub devices: Vec<Option<Arc<dyn Device>>>,
-    /// Devices that have to be made anew: they were given to a slot and hold nothing of the volume
-    /// yet.
+    /// Devices to rebuild: they were given to a slot and hold nothing of the volume yet.
     pub joining: Vec<(Slot, Arc<dyn Device>)>,
-    /// What was not as the folder says, by slot.
+    /// Differences from the folder's lines, by slot.
     pub problems: BTreeMap<u32, String>,
-    /// What the folder is to say: each path that it names, in the slot that its device has.
+    /// Lines for the folder: each path that it names, in the slot of its device.
     pub places: BTreeMap<u32, Place>,
 }
 
-/// 16 random bytes.
+/// Returns 16 random bytes.
 pub(crate) fn random_id() -> Result<[u8; 16], FolderError> {
     let path = Path::new("/dev/urandom");
     let mut id = [0; 16];
@@ -125,7 +123,7 @@ pub(crate) fn random_id() -> Result<[u8; 16], FolderError> {
     Ok(id)
 }
 
-/// A history that no other opening has.
+/// Returns a history that no other opening has.
 pub(crate) fn fresh_history() -> Result<HistoryId, FolderError> {
     random_id().map(HistoryId)
 }
@@ -133,9 +131,8 @@ pub(crate) fn fresh_history() -> Result<HistoryId, FolderError> {
 impl Folder {
     /// Makes a volume.
     ///
-    /// Errors: a code that is not proved, devices that are in use, too short or hold something.
-    /// Devices that were given are changed only when nothing can be refused any more; files that
-    /// were made are removed again.
+    /// Errors: a code that is not proved, or devices that are in use, too short or not empty. Given
+    /// devices are changed only after all checks; files that were made are removed again.
     pub fn create(root: &Path, new: &NewFolder) -> Result<(Folder, Geometry), FolderError> {
         check_code(&new.code)?;
         if new.placement.is_some_and(|placement| placement != Placement::Fixed)
@@ -151,7 +148,7 @@ impl Folder {
         in_new_root(root, |folder, lock| Folder::create_in(folder, root, new, (volume, lock)))
     }
 
-    /// Returns the numbers of the volume that [`Folder::create`] would make; nothing is written.
+    /// Returns the geometry of the volume that [`Folder::create`] would make; nothing is written.
     ///
     /// Errors: those of `create`, as far as they are known before anything is written.
     pub fn rehearse(root: &Path, new: &NewFolder) -> Result<Geometry, FolderError> {
@@ -203,7 +200,8 @@ impl Folder {
 
     /// Takes the folder of a volume for this process.
     ///
-    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says nothing.
+    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration with a faulty
+    /// line.
     pub fn open(root: &Path) -> Result<Folder, FolderError> {
         let dir = open_root(root)?;
         let lock = lock(&dir).or_else(|error| lock_to_read(&dir, CONFIG, error))?;
@@ -228,7 +226,7 @@ impl Folder {
         (!config.devices.contains_key(&slot)).then_some(slot)
     }
 
-    /// Returns who else can choose the devices by writing to the folder, in one line for people.
+    /// Returns a warning if other users can write to the folder and so choose the devices.
     pub fn warning(&self) -> Option<String> {
         let found = self.dir.metadata().ok()?;
         let writer = other_writer(found.uid(), found.gid(), found.mode())?;
@@ -240,14 +238,14 @@ impl Folder {
         check_formatting(&self.dir)
     }
 
-    /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
+    /// Reads the configuration again. If it cannot be read, the old one stays.
     pub(crate) fn read_again(&mut self) {
         if let Ok(config) = read_config(&self.dir) {
             self.config = config;
         }
     }
 
-    /// Finds the devices of a volume among some, and makes its folder anew.
+    /// Finds the devices of a volume among `paths`, and makes a folder for it.
     pub fn assemble(root: &Path, paths: &[PathBuf]) -> Result<(Folder, Assembled), FolderError> {
         let mut found = scan(paths)?;
         let mut folder = in_new_root(root, |dir, lock| Folder::assemble_in(dir, root, &found, lock))?;
@@ -255,8 +253,8 @@ impl Folder {
         Ok((folder, found))
     }
 
-    /// Superblocks do not say all: a device of an earlier session has the same history as the
-    /// others. What an opening would say of each counts.
+    /// Marks devices of an earlier session as stale. Their superblocks have the history of the
+    /// others, so an opening judges them.
     fn judge(&mut self, found: &mut Assembled) -> Result<(), FolderError> {
         match self.look() {
             Ok((host, _)) => {
@@ -272,8 +270,7 @@ impl Folder {
                 found.stale.dedup();
                 found.enough = false;
             }
-            // What is wrong with it is said when it is opened; where its devices are is known all
-            // the same.
+            // The next opening reports the error; the places of the devices are known all the same.
             Err(_) => found.enough = false,
         }
         Ok(())
@@ -296,27 +293,27 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The name of the volume that some devices belong to.
+    /// Returns the name of the volume that some devices belong to.
     pub fn name_on(paths: &[PathBuf]) -> Result<String, FolderError> {
         scan(paths).map(|found| found.superblock.name)
     }
 
-    /// The folder.
+    /// Returns the folder's path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Opens a file of the folder that is its owner's alone, to append to it.
+    /// Opens a file of the folder for appending; only its owner can read it.
     pub fn open_private(&self, name: &str) -> std::io::Result<File> {
         self.dir.open_private(name, true)
     }
 
-    /// What is where.
+    /// Returns the configuration: the place of each device.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Changes what is where, on disk first.
+    /// Changes the configuration, on disk first.
     pub fn change(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), FolderError> {
         let mut config = self.config.clone();
         change(&mut config);
@@ -328,9 +325,9 @@ impl Folder {
         saved
     }
 
-    /// Says where the device of a slot is now, for a volume that cannot be opened without it.
+    /// Records the place of a slot's device, for a volume that cannot be opened without it.
     ///
-    /// Errors: it is not that device. Whether it suffices the next opening tells.
+    /// Errors: it is not that device. The next opening shows whether it suffices.
     pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
         let device = open_device(path, OpenOptions::default())?;
         let found = newest_superblock(&device, Some(self.config.volume)).map(|held| held.slot);
@@ -341,7 +338,7 @@ impl Folder {
         self.change(|config| drop(config.devices.insert(slot, place)))
     }
 
-    /// The path of a device.
+    /// Returns the path of a device; a relative one is beneath the folder.
     pub fn path(&self, path: &Path) -> PathBuf {
         path_in(&self.root, path)
     }
@@ -359,8 +356,7 @@ impl Folder {
         write().map_err(|error| FolderError::file("write", &self.root.join(CONFIG), &error))
     }
 
-    /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not
-    /// an error.
+    /// Opens the devices. A missing, busy or unexpected device is a problem, not an error.
     pub fn open_devices(&self) -> Result<Opened, FolderError> {
         self.open_devices_by(open_soon)
     }
@@ -397,10 +393,10 @@ impl Folder {
         let superblock = all.max_by_key(|found| order(found)).cloned().unwrap_or(first);
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
         let (mut joining, mut blank) = (Vec::new(), Vec::new());
-        // By slot the line of the folder that names its device.
+        // By slot, the line of the folder that names its device.
         let mut lines: BTreeMap<u32, u32> = BTreeMap::new();
-        // The superblock is the truth; the folder only says where to look. Of two that are the same
-        // device the newest counts, and of two as new as each other the one in its own line.
+        // The superblock is the truth; the folder only says where to look. Of two devices of one
+        // slot the newer counts, and of two equally new ones that in its own line.
         there.sort_by_key(|(line, _, _, found)| {
             let claim = |found: &Superblock| (order(found), found.slot == Slot(*line));
             std::cmp::Reverse(found.as_ref().map(claim))
@@ -428,7 +424,7 @@ impl Folder {
             let need = geometry.device_blocks(Slot(line.min(geometry.slots() as u32 - 1))) * BLOCK as u64;
             match devices.get(line as usize) {
                 None => drop(problems.insert(line, "the volume has no such device".into())),
-                // The name may be that of another device by now, which nobody has offered.
+                // The name can be that of another device now, which the operator has not offered.
                 Some(None) if is_joining && device.len_bytes() >= need => {
                     match self.check_formatting().and_then(|()| check_no_volume(&Timely::of(&device))) {
                         Ok(()) => {
@@ -445,10 +441,9 @@ impl Folder {
         Ok(Opened { geometry, superblock, devices, joining, problems, places })
     }
 
-    /// Each path in the slot of its device, which need not be that of its line; `lines` has by slot
-    /// the line whose device is used. Any other path keeps its slot or, if that is another's now,
-    /// gets the one that was left for it, and its problem with it: there is where to look for a
-    /// device that is missing.
+    /// Moves each path to the slot of its device; `lines` has by slot the line whose device is
+    /// used. Any other path keeps its slot. If that is another's now, it gets the slot that is
+    /// left, with its problem: a missing device is searched there.
     fn follow(
         &self,
         mut lines: BTreeMap<u32, u32>,
@@ -457,7 +452,7 @@ impl Folder {
         let named = &self.config.devices;
         let used: BTreeSet<u32> = lines.values().copied().collect();
         for line in named.keys().copied().filter(|line| !used.contains(line)) {
-            // No line has two slots, so that the way back from one that has none comes to an end.
+            // No two lines get one slot, so the search for a free slot ends.
             let mut slot = line;
             while let Some(&taken_by) = lines.get(&slot) {
                 slot = taken_by;
@@ -469,9 +464,9 @@ impl Folder {
         lines.into_iter().map(|(slot, line)| (slot, named[&line].clone())).collect()
     }
 
-    /// Says what is where as it was found: what is changed later is changed by slot. That it cannot
-    /// be written hinders nobody, because the devices are found again as they were; the next change
-    /// writes all of it.
+    /// Corrects the places of devices, so that later changes by slot are right. A failure to write
+    /// them does no harm: the devices are found in the same way again, and the next change writes
+    /// all places.
     fn take_places(&mut self, places: &BTreeMap<u32, Place>) {
         if self.config.devices != *places {
             self.config.devices = places.clone();
@@ -479,7 +474,7 @@ impl Folder {
         }
     }
 
-    /// Holds the volume, when it is opened, to so many bytes of buffers.
+    /// Limits the buffers of the volume, when it is opened.
     pub fn keep_within(&mut self, memory_bytes: u64) {
         self.memory_bytes = Some(memory_bytes);
     }
@@ -517,14 +512,14 @@ impl Folder {
         Ok((host, opened))
     }
 
-    /// Says on the devices that the volume is not served here any more: it was stopped in order.
+    /// Gives the claims on the devices back: the volume was stopped in order.
     pub(crate) fn release(&self, devices: &[Option<Arc<dyn Device>>], superblock: &Superblock) {
         if let Some(own) = &self.own {
             claim::give_back(devices, superblock, own);
         }
     }
 
-    /// Opens the devices to see how the volume stands, and writes nothing.
+    /// Opens the devices to report the state of the volume, and writes nothing.
     pub fn look(&mut self) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices_by(open_to_look)?;
         self.config.devices = opened.places.clone();
@@ -543,14 +538,13 @@ impl Folder {
     }
 }
 
-/// Refuses to format devices where the folder that names them is another user's.
+/// Refuses to format devices if the folder that names them is another user's.
 fn check_formatting(dir: &Dir) -> Result<(), FolderError> {
     let path = dir.path();
     let found = dir.metadata().map_err(|error| FolderError::file("look at", path, &error))?;
     formatting_is_mine(&found).map_err(|owner| FolderError::OfAnother { path: path.to_path_buf(), owner })
 }
 
-/// Reads the configuration of a folder.
 /// Opens the folder of a volume.
 fn open_root(root: &Path) -> Result<Dir, FolderError> {
     let nothing = || FolderError::NotAVolume { folder: root.to_path_buf() };
@@ -578,14 +572,14 @@ fn read_config(dir: &Dir) -> Result<Config, FolderError> {
     Config::parse(path, &text)
 }
 
-/// What is said of a device that is another one, which is used.
+/// Returns the problem of a device in whose slot another one is used.
 pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
     let (path, used) = (path.display(), used.display());
     format!("{path} says that it is device {slot}, as {used} does, which is as new or newer and is used")
 }
 
-/// What is said of a device that the volume does without, because it has written what the others
-/// have not, or because the others have forgotten its history.
+/// Returns the problem of a device that the volume does without: it has written what the others
+/// have not, or the others have forgotten its history.
 pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String {
     match are_forgotten {
         false => format!("it ran separately, with history {history}"),
@@ -596,7 +590,7 @@ pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String 
     }
 }
 
-/// Makes something in a new folder, which is locked; leaves nothing behind if that fails.
+/// Runs `make` in a new, locked folder; leaves nothing behind if it fails.
 fn in_new_root<T>(
     root: &Path,
     make: impl FnOnce(&Dir, File) -> Result<T, FolderError>,
@@ -614,8 +608,7 @@ fn in_new_root<T>(
     result
 }
 
-/// Refuses a code that is only here to be studied, and one whose tolerance is not proved for every
-/// set.
+/// Refuses a code for study only, and one whose tolerance is not proved for every set.
 fn check_code(code: &Code) -> Result<(), FolderError> {
     code.check_stores().map_err(FolderError::StudyOnly)?;
     let claimed = code.claim().tolerance;
@@ -629,7 +622,7 @@ fn check_code(code: &Code) -> Result<(), FolderError> {
 }
 
 impl NewFolder {
-    /// Returns a volume as most are: named after its folder, on devices that hold nothing.
+    /// Returns the usual volume: named after its folder, on empty devices.
     pub fn new(code: Code, devices: NewDevices) -> NewFolder {
         NewFolder { code, devices, placement: None, epoch_bytes: 0, name: None, overwrite: false }
     }
@@ -641,7 +634,7 @@ impl NewFolder {
     }
 }
 
-/// Refuses epochs that no record could name.
+/// Refuses epochs with more stripes than a record can name.
 fn check_epochs(new: &NewFolder, wanted: &Wanted<'_>, geometry: &Geometry) -> Result<(), FolderError> {
     let most_bytes = wanted.most_epoch_bytes(geometry.element_blocks());
     match new.epoch_bytes > most_bytes {
@@ -679,8 +672,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     Ok((geometry, places, devices))
 }
 
-/// Refuses a device that is named twice, under whatever names: to the system it would be in use, as
-/// if by others.
+/// Refuses a device that is named twice, by any names: it would be in use by this process.
 pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
     let Some(own) = identity_at(path) else { return Ok(()) };
     match before.iter().find(|other| identity_at(other) == Some(own)) {
@@ -692,7 +684,7 @@ pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderEr
     }
 }
 
-/// The numbers of a volume of at least so many bytes.
+/// Returns the geometry of a volume of at least `user_bytes`.
 fn sized(new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<Geometry, FolderError> {
     let most_bytes = geometry::most_user_bytes(&new.code);
     if user_bytes > most_bytes {
@@ -722,7 +714,7 @@ fn made(folder: &Dir, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Res
     Ok((geometry, places, devices))
 }
 
-/// Refuses a device that is part of a volume or holds anything at its front.
+/// Refuses a device that is part of a volume or has data at its front.
 fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
     check_no_volume(device)?;
     let path = device.path().to_path_buf();
@@ -735,8 +727,7 @@ fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
     }
 }
 
-/// Refuses a device that cannot be formatted: one that holds something, unless that is to be
-/// overwritten.
+/// Refuses a device that is not empty, unless it is to be overwritten.
 pub(crate) fn check_to_make(device: &dyn Device, overwrite: bool) -> Result<(), FolderError> {
     if overwrite { Ok(()) } else { check_blank(device) }
 }
@@ -750,21 +741,21 @@ pub(crate) fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
     }
 }
 
-/// Takes away what says that a device is part of a volume, or holds anything: [`check_blank`]
-/// passes it.
+/// Wipes superblocks and the front of a device, so that [`check_blank`] accepts it.
 ///
 /// Errors: the device cannot be written.
 pub fn wipe(device: &dyn Device) -> Result<(), FolderError> {
     let zeros = AlignedBuf::zeroed(FRONT_BYTES as usize);
     let wipe_block = |block: u64| device.write_at(block * BLOCK as u64, &[zeros.part(0..BLOCK)]);
-    // The copy first: the front says where it is.
+    // The copy first: its place is known from the front.
     all_superblocks(device).into_iter().rev().try_for_each(|(block, _)| wipe_block(block))?;
     let front = zeros.len().min(device.len_bytes() as usize);
     device.write_at(0, &[zeros.part(0..front)])?;
     if let Some(last) = (device.len_bytes() / BLOCK as u64).checked_sub(1) {
         wipe_block(last)?;
     }
-    // Older ones may lie before it; not for ever, whatever a device says of what was written.
+    // Older ones can be stored before it. The loop ends even if a device falsifies what was
+    // written.
     for _ in 0..TAIL_BLOCKS {
         let Some((block, _)) = copy_near_end(device) else { break };
         wipe_block(block)?;
@@ -800,7 +791,7 @@ fn write_new(
     check_apart(devices)
 }
 
-/// Refuses exports that were written one over the other: two names of one server.
+/// Refuses two exports that are one device: a block written to one appears on the other.
 fn check_apart(devices: &[Arc<dyn Device>]) -> Result<(), FolderError> {
     let exports = (0..).map(Slot).zip(devices);
     let exports = exports.filter(|(_, device)| matches!(device.identity(), Identity::Server { .. }));
@@ -816,8 +807,8 @@ fn check_apart(devices: &[Arc<dyn Device>]) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Writes the text of a code that no family names again where it is not whole: nothing else reads
-/// it as long as the volume runs, so that nobody would see that the last one goes.
+/// Writes the text of a code that no family names again where it is damaged. Nothing else reads it
+/// while the volume runs, so the loss of the last copy would be found too late.
 fn mend_definitions(opened: &Opened) {
     if opened.superblock.definition.is_none() {
         return;
@@ -827,7 +818,7 @@ fn mend_definitions(opened: &Opened) {
         devices().map(|device| definition_of(&opened.superblock, &Timely::of(device))).collect();
     let Some(whole) = areas.iter().flatten().next() else { return };
     for (device, _) in devices().zip(&areas).filter(|(_, area)| area.is_none()) {
-        // A device that cannot write is found out by the volume.
+        // The volume finds out about a device that fails.
         let asked = Timely::of(device);
         let _ = asked.write_at(DEFINITION_AT, &[whole.whole()]).and_then(|()| asked.flush());
     }

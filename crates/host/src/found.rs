@@ -1,23 +1,24 @@
-//! What a direct read finds: where each part of it is read to, and the answer that is made of it.
+//! Stretches of a direct read: where each is read to, and how the answer is made of them.
 //!
-//! What lies on a device as it belongs into the answer is read to its place there, if whoever asked
-//! gave a buffer away; everything else is read to one side, and copied or computed from there.
+//! Blocks that are adjacent on a device as in the answer are read to their place there, if the
+//! request gave its buffer away. All others are read to a side buffer, and copied or computed from
+//! there.
 
 use crate::memory::BLOCK;
 use crate::work::{Matrices, checksum};
 use pantile_format::volume::VolumeId;
 use pantile_volume::{Lookup, Mixture, Seed, Source, Stretch};
 
-/// Where a stretch is read to.
+/// Destination of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot {
     /// To this byte of the answer.
     Answer(usize),
-    /// To this byte of what lies at its side.
+    /// To this byte of the side buffer.
     Side(usize),
 }
 
-/// Where something lies that somebody asked for, and what they asked for of it.
+/// The places of a request's blocks, and the part of them that it asks for.
 pub(crate) struct Found {
     volume: VolumeId,
     pub(crate) lookup: Lookup,
@@ -28,13 +29,13 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// So many bytes from this one on of the first block.
+    /// Takes `len` bytes, from byte `skipped` of the first block on.
     pub(crate) fn new(volume: VolumeId, lookup: Lookup, skipped: usize, len: usize) -> Found {
         Found { volume, lookup, skipped, len }
     }
 
-    /// Whether the answer can be made here: what is computed is computed in its place, so blocks
-    /// must be wanted as a whole.
+    /// True if the answer can be made here: a block is computed in its place, so blocks must be
+    /// asked for as a whole.
     pub(crate) fn is_makeable(&self) -> bool {
         self.is_whole() || self.lookup.mixtures.is_empty()
     }
@@ -80,13 +81,13 @@ impl Found {
         self.lookup.stretches.iter().zip(places).map(spot).collect()
     }
 
-    /// Whether a stretch is what it should be.
+    /// True if a stretch matches its checksums.
     pub(crate) fn is_right(&self, stretch: usize, bytes: &[u8]) -> bool {
         self.has_checksums(self.lookup.stretches[stretch].checks(), bytes)
     }
 
-    /// Completes the answer when all stretches are where they were to be read to; whether what is
-    /// computed is what it should be, where anybody knows.
+    /// Completes the answer from stretches that have been read. True if computed blocks match their
+    /// checksums, as far as these are known.
     pub(crate) fn finish(&self, answer: &mut [u8], side: &[u8], spots: &[Spot], matrices: &Matrices) -> bool {
         let behind = self.skipped + answer.len();
         let mut rest = answer;
@@ -139,7 +140,7 @@ impl Found {
         self.has_checksums(checks, into)
     }
 
-    /// Whether blocks are what they should be, as far as it is known of them.
+    /// True if blocks match their checksums, as far as these are known.
     fn has_checksums(&self, checks: impl Iterator<Item = (Seed, u64)>, bytes: &[u8]) -> bool {
         let is_it = |((seed, sum), block)| checksum(self.volume, seed, block) == sum;
         checks.zip(bytes.chunks_exact(BLOCK)).all(is_it)
@@ -151,13 +152,13 @@ mod tests {
     use super::*;
     use pantile_volume::{DeviceBlock, Slot};
 
-    /// A stretch of so many blocks. What they have to be is nothing that is asked here.
+    /// Returns a stretch of so many blocks. No test here compares its checksums.
     fn stretch(blocks: usize) -> Stretch {
         Stretch { slot: Slot(0), at: DeviceBlock(0), generation: 0, checksums: vec![0; blocks] }
     }
 
     #[test]
-    fn what_lies_as_it_is_wanted_is_read_to_its_place() {
+    fn adjacent_blocks_are_read_to_their_place() {
         let lookup = Lookup {
             stretches: vec![stretch(2), stretch(3), stretch(1), stretch(4)],
             mixtures: Vec::new(),

@@ -1,4 +1,4 @@
-//! For tests: a device that keeps an operation waiting until it is told to go on.
+//! For tests: a device that lets operations wait until the test releases them.
 
 use crate::locks::{lock, wait};
 use pantile_device::{Device, DeviceError, Layer, Layered, OpKind, Operation};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Gated = Layered<Arc<dyn Device>, Gate>;
 
-/// What stands before the device.
+/// The layer above the device.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,

@@ -1,5 +1,5 @@
-//! Neighbours on a device become one I/O: what the volume wants at one moment is put in order and
-//! joined before it is given to the devices.
+//! Joining of I/O: the I/Os that the volume wants at one moment are sorted, and neighbours on a
+//! device become one.
 //!
 //! The volume asks for a chunk's header and its blocks, and for the chunks of stripes that follow
 //! each other, one by one. On a device they are one run of bytes, and each I/O costs as much as
@@ -11,10 +11,10 @@ use crate::memory::BLOCK;
 use pantile_device::Segment;
 use pantile_volume::{DeviceBlock, IoId, Slot, Urgency};
 
-/// The longest I/O that is made of several: longer ones cost as much a byte and hold memory longer.
+/// Longest joined I/O: longer ones cost as much for each byte and hold memory longer.
 const JOINED_BLOCKS_MAX: u64 = 128;
 
-/// Blocks that nobody wants between two reads that are made one: a header of a chunk has one, or
+/// Most unwanted blocks between two reads that are joined: a header of a chunk has one, or a few.
 /// few.
 pub(crate) const GAP_BLOCKS_MAX: u64 = 2;
 
@@ -26,7 +26,7 @@ pub(crate) struct Wanted {
     pub(crate) at: DeviceBlock,
     pub(crate) blocks: u64,
     pub(crate) urgency: Urgency,
-    /// What is written; `None`: it is a read.
+    /// Bytes to write; `None`: it is a read.
     pub(crate) write: Option<Vec<Segment>>,
 }
 
@@ -35,16 +35,15 @@ impl Wanted {
         self.at.0 + self.blocks
     }
 
-    /// Whether it goes on where the other ends, or, if it is read, so near that the gap is read
-    /// with it.
+    /// True if it begins where the other ends or, of reads, so near that the gap is read with them.
     fn follows(&self, other: &Wanted, gap_max: u64) -> bool {
         let gap_max = if self.write.is_some() { 0 } else { gap_max };
         (other.end()..=other.end() + gap_max).contains(&self.at.0)
     }
 }
 
-/// Wanted I/Os in groups of neighbours, each in the order of the device and not empty. Reads are
-/// neighbours across so many blocks.
+/// Joins neighbours into groups, each in the order of the device and not empty. Reads with at most
+/// `gap_max` blocks between them are neighbours.
 pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     wanted.sort_by_key(|one| (one.slot, one.write.is_some(), one.urgency, one.at));
     let mut groups: Vec<Vec<Wanted>> = Vec::new();
@@ -66,7 +65,7 @@ pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     groups
 }
 
-/// The segments of a joined write, cut where its parts end.
+/// Cuts the segments of a joined write where its parts end.
 pub(crate) fn cut(segments: Vec<Segment>, blocks: impl Iterator<Item = u64>) -> Vec<Vec<Segment>> {
     let mut segments = segments.into_iter();
     let part = |blocks: u64| {
@@ -119,13 +118,13 @@ mod tests {
         assert_eq!(names(vec![write(1, 1), write(2, 3), write(3, 4)]), [vec![1], vec![2, 3]], "writes touch");
         assert_eq!(names(vec![read(1, 0, 0, 1), read(2, 1, 1, 1)]), [[1], [2]], "of two devices");
         let background = Wanted { urgency: Urgency::Background, ..read(2, 0, 1, 1) };
-        assert_eq!(names(vec![read(1, 0, 0, 1), background]), [[1], [2]], "nobody waits for one of them");
+        assert_eq!(names(vec![read(1, 0, 0, 1), background]), [[1], [2]], "no request waits for one of them");
         let write = Wanted { write: written(1), ..read(2, 0, 1, 1) };
         assert_eq!(names(vec![read(1, 0, 0, 1), write]), [[1], [2]], "one reads, one writes");
     }
 
     #[test]
-    fn what_is_joined_is_bounded() {
+    fn joined_groups_are_bounded() {
         let groups = join((0..40).map(|i| read(i, 0, i * 16, 16)).collect(), 0);
         assert!(groups.iter().all(|group| group.len() as u64 * 16 <= JOINED_BLOCKS_MAX));
         assert_eq!(
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_write_is_cut_into_what_it_was() {
+    fn a_joined_write_is_cut_into_its_parts() {
         let parts = [vec![2, 1], vec![1], vec![3]];
         let segments = |blocks: &usize| Segment::whole(AlignedBuf::zeroed(blocks * BLOCK));
         let all = parts.iter().flatten().map(segments).collect();

@@ -1,4 +1,4 @@
-//! Numbers for a new volume that need no thought, and the geometry that a superblock tells of.
+//! Usual numbers for a new volume, and the geometry of a superblock.
 
 use crate::memory::BLOCK;
 use pantile_code::{Code, CodeError, Placement};
@@ -7,46 +7,44 @@ use pantile_format::volume::{RECORD_BLOCKS_MAX, Superblock, VolumeId};
 use pantile_plan::{Choice, Writes};
 use pantile_volume::{Geometry, NewVolume, Slot};
 
-/// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay
-/// small in memory.
+/// Longest chunk: long enough for a disk to stream, and its header is small in memory.
 const CHUNK_BYTES_MAX: u64 = 256 << 10;
 
-/// A volume has at least so many stripes, if need be of shorter elements, so that merging has
-/// something to choose from.
+/// Fewest stripes of a volume, with shorter elements if necessary, so that merging has a choice.
 const STRIPES_WANTED: u64 = 128;
 
-/// Blocks that the log may hold: each costs about 100 bytes of memory, and 17 in every snapshot on
+/// Most blocks of the log: each costs about 100 bytes of memory, and 17 bytes of every snapshot on
 /// every device where its row is full.
 const LOG_BLOCKS_MAX: u64 = 1 << 20;
 
-/// The same, times devices: what a snapshot of a log of full rows writes to all of them stays near
-/// 300 MB.
+/// Most blocks of the log times devices: a snapshot of a log of full rows then writes at most about
+/// 300 MB to all of them.
 const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 
 /// Blocks of a record for all but the stripes that it switches: its head, and the states of the
 /// devices.
 const RECORD_OTHER_BLOCKS: u64 = 2;
 
-/// Spare places hold so much at least, if that is no more than an eighth of the volume: what is
-/// written ahead of a commit lies there.
+/// Fewest bytes of spare places, if that is at most an eighth of the volume: blocks are written
+/// there ahead of a commit.
 const SPARE_BYTES_MIN: u64 = 128 << 20;
 
 /// Rows of the log, at least.
 const LOG_ROWS_MIN: u64 = 512;
 
-/// What a new volume is to be.
+/// Wishes for a new volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'c> {
     pub(crate) code: &'c Code,
     pub(crate) placement: Placement,
     pub(crate) volume: VolumeId,
-    /// Bytes that epochs of delayed parity may write over at a time, beside what every volume has
-    /// room for.
+    /// Bytes that epochs of delayed parity may write over at a time, beyond the reserve of every
+    /// volume.
     pub(crate) epoch_bytes: u64,
 }
 
 impl Wanted<'_> {
-    /// The numbers of a volume of given elements and stripes.
+    /// Returns the numbers of a volume of given elements and stripes.
     fn numbers(&self, element_blocks: u32, stripes: u64) -> NewVolume {
         let mut new = numbers((self.code, self.placement), self.volume, element_blocks, stripes);
         if self.epoch_bytes > 0 {
@@ -55,7 +53,7 @@ impl Wanted<'_> {
             let most = stripes.min(self.most_epoch_stripes());
             let places = (self.epoch_bytes.div_ceil(self.stripe_bytes(element_blocks)) + 1).min(most);
             new.spare_stripes = new.spare_stripes.saturating_add(places.try_into().unwrap_or(u32::MAX));
-            // One record switches them all, and takes a quarter of the journal at the most.
+            // One record switches them all, and takes at most a quarter of the journal.
             let record = (places * switch_bytes(self.code)).div_ceil(BLOCK as u64) + RECORD_OTHER_BLOCKS;
             let record = record.min(RECORD_BLOCKS_MAX.into()) as u32;
             new.journal_blocks = new.journal_blocks.max(4 * record);
@@ -67,37 +65,38 @@ impl Wanted<'_> {
         self.code.data().len() as u64 * u64::from(element_blocks) * BLOCK as u64
     }
 
-    /// The most bytes that epochs may write over, whatever room there is: their stripes are named
+    /// Returns the most bytes that epochs may write over, with any reserve: their stripes are named
     /// in one record.
     pub(crate) fn most_epoch_bytes(&self, element_blocks: u32) -> u64 {
         (self.most_epoch_stripes() - 1).saturating_mul(self.stripe_bytes(element_blocks))
     }
 
-    /// Stripes that one record can name.
+    /// Returns the stripes that one record can name.
     fn most_epoch_stripes(&self) -> u64 {
         (u64::from(RECORD_BLOCKS_MAX) - RECORD_OTHER_BLOCKS) * BLOCK as u64 / switch_bytes(self.code)
     }
 }
 
-/// What switching one stripe takes of a record.
+/// Returns the bytes of a record that switch one stripe.
 fn switch_bytes(code: &Code) -> u64 {
     2 * 64 + 8 * code.columns() as u64
 }
 
 /// Returns the numbers of a usual volume of at least `user_bytes`.
 ///
-/// Errors: what no volume can be, such as one of more stripes than the format counts.
+/// Errors: the volume is impossible, for example because it has more stripes than the format
+/// counts.
 pub fn usual_geometry(code: &Code, volume: VolumeId, user_bytes: u64) -> Result<Geometry, FormatError> {
     let placement = usual_placement(code).placement;
     for_user_bytes(&Wanted { code, placement, volume, epoch_bytes: 0 }, user_bytes)
 }
 
-/// Returns the placement of a volume for which nobody chooses one.
+/// Returns the usual placement of a code.
 pub fn usual_placement(code: &Code) -> Choice {
     pantile_plan::usual_placement(code, Writes::Whole)
 }
 
-/// A volume of at least `user_bytes`.
+/// Returns the geometry of a volume of at least `user_bytes`.
 pub(crate) fn for_user_bytes(wanted: &Wanted<'_>, user_bytes: u64) -> Result<Geometry, FormatError> {
     let code = wanted.code;
     let user_blocks = user_bytes.div_ceil(BLOCK as u64).max(1);
@@ -106,15 +105,15 @@ pub(crate) fn for_user_bytes(wanted: &Wanted<'_>, user_bytes: u64) -> Result<Geo
     Geometry::new(wanted.numbers(element_blocks, stripes))
 }
 
-/// What a volume holds at the most: a stripe has a number of 32 bits, and some of the places for
+/// Returns the most bytes of a volume: a stripe has a number of 32 bits, and some of the places for
 /// stripes are spare.
 pub(crate) fn most_user_bytes(code: &Code) -> u64 {
     let per_stripe = code.data().len() as u64 * u64::from(element_blocks(code, u64::MAX)) * BLOCK as u64;
     (u64::from(u32::MAX) / 32 * 31).saturating_mul(per_stripe)
 }
 
-/// The largest volume that fits devices of these lengths, by slot; `None` if not even the smallest
-/// does.
+/// Returns the largest volume that fits devices of these lengths, by slot; `None` if not even the
+/// smallest does.
 pub(crate) fn for_devices(wanted: &Wanted<'_>, len_bytes: &[u64]) -> Option<Geometry> {
     let code = wanted.code;
     let blocks = |slot: usize| len_bytes[slot] / BLOCK as u64;
@@ -146,7 +145,7 @@ pub(crate) fn for_devices(wanted: &Wanted<'_>, len_bytes: &[u64]) -> Option<Geom
     best
 }
 
-/// Bytes that the smallest volume of a code needs on its longest device.
+/// Returns the bytes that the smallest volume of a code needs on its longest device.
 pub(crate) fn least_bytes(wanted: &Wanted<'_>) -> Result<u64, FormatError> {
     let geometry = Geometry::new(wanted.numbers(1, 1))?;
     let slots = (0..geometry.slots() as u32).map(Slot);
@@ -162,8 +161,8 @@ fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
     element as u32
 }
 
-/// The numbers of a new volume whose elements and stripes are given: its log, its journal and the
-/// places beside its stripes.
+/// Returns the numbers of a new volume with given elements and stripes: its log, its journal and
+/// its spare places.
 pub fn numbers(
     (code, placement): (&Code, Placement),
     volume: VolumeId,
@@ -195,18 +194,18 @@ pub fn numbers(
     }
 }
 
-/// Why a superblock tells of no geometry.
+/// Reasons why a superblock has no geometry here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Misfit {
     Code(CodeError),
     /// The code that the spec names here has other equations.
     Equations,
     Format(FormatError),
-    /// The numbers are not those of any volume that this program makes.
+    /// No volume that this program makes has these numbers.
     Numbers,
 }
 
-/// The geometry that a superblock tells of; `area` is the definition area of its device.
+/// Returns the geometry of a superblock; `area` is the definition area of its device.
 pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfit> {
     let record = superblock.code(area).map_err(Misfit::Format)?;
     let code = match &record.definition {

@@ -1,13 +1,12 @@
-//! What a client of a running volume holds: reads and writes of any range of bytes, by any number
-//! of threads at once.
+//! Handle of a client: reads and writes of any range of bytes, by any number of threads at once.
 //!
 //! The volume knows whole blocks. A write that begins or ends within one reads it, changes it, and
-//! writes it back; from its read to its write nobody else may write that block, or what they wrote
-//! would be undone. [`Gate`] sees to that. Everything else needs no lock, because the engine takes
-//! requests in the order in which they come.
+//! writes it back. Between its read and its write no other write of that block may pass, or its
+//! bytes would be lost; [`Gate`] holds them. Everything else needs no lock, because the engine
+//! takes requests in the order in which they come.
 //!
-//! Bound: writes under way, and what the engine has not made durable of them, lie in memory of a
-//! bounded pool. When it is empty the writer waits, and the engine is told to make room.
+//! Bound: writes under way and writes that are not durable yet occupy memory of a bounded pool.
+//! When it is empty the writer waits, and the engine is asked to free memory.
 
 use crate::HostError;
 use crate::direct::Direct;
@@ -27,14 +26,14 @@ use std::time::{Duration, Instant};
 /// Blocks of one request to the engine; longer ones are cut.
 const PIECE_BLOCKS: u64 = 256;
 
-/// How long a writer waits for memory before it tells the engine to make room.
+/// Longest wait of a writer for memory before it asks the engine to free some.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long it waits in all, beside its flushes: they end when a device that hangs is given up, or
-/// when one that is short of space has some.
+/// Longest wait for memory in all, beside the writer's flushes: these end when a device that hangs
+/// is given up, or when one that is short of space gets some.
 const MEMORY_DEADLINE: Duration = Duration::from_secs(300);
 
-/// A client's end of a running volume. Cheap to clone; all clones are one.
+/// A client's end of a running volume. Cheap to clone; all clones share it.
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -67,17 +66,17 @@ impl Handle {
         }
     }
 
-    /// Bytes of writes under way, and of buffers kept for more of them.
+    /// Returns the bytes of writes under way, and of buffers kept for more of them.
     pub(crate) fn write_bytes(&self) -> u64 {
         self.shared.memory.held_bytes() as u64
     }
 
-    /// Length of the volume.
+    /// Returns the length of the volume.
     pub fn len_bytes(&self) -> u64 {
         self.shared.len_bytes
     }
 
-    /// Fills `into` with what lies at `offset`.
+    /// Fills `into` with the bytes at `offset`.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), HostError> {
         let long = self.begin_read(offset, into.len())?;
         if self.epoch.is_none() && self.shared.direct.read(offset, into, long.as_ref()).is_some() {
@@ -86,15 +85,14 @@ impl Handle {
         self.read_by_engine(offset, into)
     }
 
-    /// The same for a buffer that is given away and comes back filled: the fastest way to read
-    /// much. Where whole blocks are wanted, devices read into it what they have side by side, and
-    /// nothing of that is copied: everything of codes of one row, such as raid6 and cauchy; less of
-    /// array codes.
+    /// As [`read`](Self::read), for a buffer that is given away and comes back filled: the fastest
+    /// way to read much. Devices read whole blocks into it without a copy if the blocks are
+    /// adjacent on them: all blocks of codes of one row, such as raid6 and cauchy; fewer of array
+    /// codes.
     ///
-    /// What comes back is of the same length, but may be another buffer, of no pool, if a device
-    /// was too late. Then the one that was given stays with the volume until the device has
-    /// answered, or for ever if the volume ends before it does. So it may after an error, behind
-    /// which none comes back.
+    /// The result has the same length, but can be another buffer, of no pool, if a device was late.
+    /// The given one then stays with the volume until the device answers, or for ever if the volume
+    /// ends before. After an error no buffer comes back.
     pub fn read_buffer(&self, offset: u64, buffer: AlignedBuf) -> Result<AlignedBuf, HostError> {
         let len = buffer.len();
         let long = self.begin_read(offset, len)?;
@@ -127,7 +125,8 @@ impl Handle {
         };
         for blocks in pieces(blocks) {
             let bytes = (blocks.end - blocks.start) as usize * BLOCK;
-            // Whoever waits for a permit holds none, or two could wait for each other.
+            // A reader that waits for a permit holds none, or two readers could wait for each
+            // other.
             let permit = loop {
                 match (self.shared.reads.try_take(bytes), under_way.pop_front()) {
                     (Some(permit), Some(first)) => {
@@ -145,7 +144,7 @@ impl Handle {
         under_way.into_iter().try_for_each(take)
     }
 
-    /// Writes `data` at `offset`; `durable`: it is answered when it would survive a crash.
+    /// Writes `data` at `offset`; `durable`: the answer comes when it would survive a crash.
     pub fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), HostError> {
         self.check(offset, data.len() as u64)?;
         self.write_from(offset, data.len() as u64, durable, |range, into| {
@@ -153,7 +152,7 @@ impl Handle {
         })
     }
 
-    /// Lets a range read as zeros. Whole blocks take no space any more.
+    /// Writes zeros to a range. Whole blocks take no space any more.
     pub fn zero(&self, offset: u64, len: u64, durable: bool) -> Result<(), HostError> {
         self.check(offset, len)?;
         let whole = whole_blocks(offset, offset + len);
@@ -167,27 +166,25 @@ impl Handle {
         if durable { self.flush() } else { Ok(()) }
     }
 
-    /// Says that a range is not needed any more. Whole blocks of it read as zeros afterwards, the
-    /// rest stays.
+    /// Discards a range. Whole blocks of it read as zeros afterwards, the rest stays.
     pub fn trim(&self, offset: u64, len: u64) -> Result<(), HostError> {
         self.check(offset, len)?;
         self.forget(whole_blocks(offset, offset + len))
     }
 
-    /// Answers when everything that was answered before would survive a crash.
+    /// Makes all writes durable that were answered before.
     pub fn flush(&self) -> Result<(), HostError> {
         self.ask(Ask::Flush).wait().map(drop)
     }
 
-    /// Which parts of a range hold something and which are holes, in order: lengths in bytes, and
-    /// whether it is a hole.
+    /// Returns the extents of a range, in order: lengths in bytes, true for a hole.
     ///
-    /// Nothing is read. What is called a hole reads as zeros; a block that is partly in the range
-    /// counts with its kind.
+    /// Nothing is read. A hole reads as zeros; a block that is partly in the range counts with its
+    /// kind.
     pub fn extents(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, HostError> {
         self.check(offset, len)?;
         if self.epoch.is_some() {
-            // What an epoch has written the maps do not know.
+            // The maps do not know the writes of an epoch.
             return Ok(vec![(len, false)]);
         }
         let end = offset + len;
@@ -225,8 +222,8 @@ impl Handle {
         let end = offset + len;
         let mut under_way = Vec::new();
         for blocks in pieces(blocks_of(offset, end)) {
-            // Memory first: whoever holds a block exclusively may not wait for those who hold
-            // memory and wait for the block.
+            // Memory first: a writer that holds a block exclusively must not wait for writers that
+            // hold memory and wait for the block.
             let mut data = self.memory((blocks.end - blocks.start) as usize * BLOCK)?;
             let first = blocks.start * BLOCK as u64;
             let (from, to) = (offset.max(first), end.min(blocks.end * BLOCK as u64));
@@ -260,7 +257,7 @@ impl Handle {
         under_way.into_iter().try_for_each(|waiting| waiting.wait().map(drop))
     }
 
-    /// Memory for a write, when there is some.
+    /// Waits for memory for a write.
     fn memory(&self, bytes: usize) -> Result<AlignedBuf, HostError> {
         let memory = &self.shared.memory;
         if let Some(buffer) = memory.take(bytes) {
@@ -276,13 +273,13 @@ impl Handle {
             if waited > MEMORY_DEADLINE {
                 return Err(HostError::NoMemory { max_bytes: memory.max_bytes() });
             }
-            // What is written little by little can hold more memory than the engine knows of.
+            // Small writes can hold more memory than the engine knows of.
             self.flush()?;
         }
     }
 
-    /// Begins an epoch of delayed parity: from now on only its own requests write to what it holds,
-    /// and nobody else sees them before its end.
+    /// Begins an epoch of delayed parity: until its end only its own requests write to its range,
+    /// and other readers do not see its writes.
     ///
     /// Errors: `EpochsOverlap`.
     pub fn begin(&self, options: &EpochOptions) -> Result<Epoch, HostError> {
@@ -303,7 +300,7 @@ impl Handle {
         Ok(Epoch::new(self.within(id), id, first, count))
     }
 
-    /// The same volume as a writer of an epoch sees it. Any number of them may write in one epoch.
+    /// Returns a handle that writes in an epoch. Any number of them may write in one epoch.
     pub fn within(&self, epoch: EpochId) -> Handle {
         Handle { shared: self.shared.clone(), epoch: Some(epoch) }
     }
@@ -316,7 +313,7 @@ impl Handle {
         waiting.wait().map(drop)
     }
 
-    /// Whoever began an epoch is gone: it ends by its policy.
+    /// Ends an epoch by its policy: the client that began it is gone.
     pub(crate) fn leave_epoch(&self, epoch: EpochId) {
         let leave = move |engine: &mut crate::engine::Engine| engine.leave_epoch(epoch);
         self.shared.inbox.push(Message::Call(Box::new(leave)));
@@ -335,7 +332,7 @@ impl Handle {
     }
 }
 
-/// The blocks that a range of bytes touches.
+/// Returns the blocks that a range of bytes touches.
 fn blocks_of(start: u64, end: u64) -> Range<u64> {
     match start < end {
         true => start / BLOCK as u64..end.div_ceil(BLOCK as u64),
@@ -343,13 +340,13 @@ fn blocks_of(start: u64, end: u64) -> Range<u64> {
     }
 }
 
-/// The blocks that lie in a range of bytes as a whole.
+/// Returns the blocks that a range of bytes holds completely.
 fn whole_blocks(start: u64, end: u64) -> Range<u64> {
     let (first, behind) = (start.div_ceil(BLOCK as u64), end / BLOCK as u64);
     if first < behind { first..behind } else { 0..0 }
 }
 
-/// The blocks that a range of bytes touches, but not as a whole: none, one or two.
+/// Returns the blocks that a range of bytes touches in part: none, one or two.
 fn partial_blocks(start: u64, end: u64) -> Vec<u64> {
     let whole = whole_blocks(start, end);
     let touched = blocks_of(start, end);
@@ -359,13 +356,13 @@ fn partial_blocks(start: u64, end: u64) -> Vec<u64> {
     partial
 }
 
-/// Cut where a request to the engine ends.
+/// Cuts blocks into requests to the engine.
 fn pieces(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = blocks.end;
     blocks.step_by(PIECE_BLOCKS as usize).map(move |first| first..end.min(first + PIECE_BLOCKS))
 }
 
-/// Copies what was read of some blocks to where it belongs in a request that begins at `offset`.
+/// Copies blocks that were read to their place in a request that begins at `offset`.
 fn copy_out(found: &[Option<Block>], blocks: Range<u64>, offset: u64, into: &mut [u8]) {
     let end = offset + into.len() as u64;
     for (index, block) in blocks.zip(found) {
@@ -381,7 +378,7 @@ fn copy_out(found: &[Option<Block>], blocks: Range<u64>, offset: u64, into: &mut
     }
 }
 
-/// Lets writes of whole blocks pass, except of those that somebody is changing a part of.
+/// Lets writes of whole blocks pass, except of blocks that are being changed in part.
 #[derive(Default)]
 struct Gate {
     held: Mutex<BTreeSet<u64>>,
@@ -394,7 +391,7 @@ struct Held<'g> {
 }
 
 impl Gate {
-    /// Gives a request to the engine when nobody holds one of its blocks. `submit` only leaves a
+    /// Gives a request to the engine when none of its blocks is held. `submit` only leaves a
     /// message.
     fn pass<T>(&self, blocks: Range<u64>, submit: impl FnOnce() -> T) -> T {
         let mut held = lock(&self.held);
@@ -404,7 +401,7 @@ impl Gate {
         submit()
     }
 
-    /// The same for a few blocks, which may lie apart.
+    /// As [`pass`](Self::pass), for a few blocks that need not be adjacent.
     fn pass_those<T>(&self, blocks: impl Iterator<Item = u64> + Clone, submit: impl FnOnce() -> T) -> T {
         let mut held = lock(&self.held);
         while blocks.clone().any(|block| held.contains(&block)) {
@@ -413,7 +410,7 @@ impl Gate {
         submit()
     }
 
-    /// Takes some blocks, all at once, for as long as the result lives.
+    /// Holds some blocks, all at once, until the result is dropped.
     fn hold(&self, blocks: &[u64]) -> Held<'_> {
         let mut held = lock(&self.held);
         while blocks.iter().any(|block| held.contains(block)) {
@@ -435,7 +432,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A number of bytes that may be under way at a time.
+/// Limits the bytes under way.
 struct Permits {
     free: Mutex<Free>,
     returned: Condvar,
@@ -443,7 +440,7 @@ struct Permits {
 
 struct Free {
     bytes: usize,
-    /// How many wait for some: to call nobody costs a system call too.
+    /// Number of waiters: a call without any would cost a system call.
     waiting: usize,
 }
 
@@ -509,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_does_not_pass() {
+    fn held_blocks_do_not_pass() {
         let gate = Gate::default();
         let held = gate.hold(&[4, 9]);
         gate.pass(0..4, || ());

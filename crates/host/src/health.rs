@@ -1,5 +1,5 @@
-//! What is wrong with a volume, as values: one place finds it, and words, JSON, the verdict and
-//! every exit status are made of it.
+//! Findings: problems of a volume as values. Text, JSON, the verdict and every exit status follow
+//! from them.
 
 use crate::control::{
     DeviceReport, DeviceWord, EventReport, RangeReport, ScrubReport, ServerReport, StatusReport, Verdict,
@@ -9,28 +9,28 @@ use pantile_format::volume::{Claim, Claimant};
 use pantile_volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
 use serde::{Deserialize, Serialize};
 
-/// Something that is wrong.
+/// A problem of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: FindingKind,
-    /// What it makes of the volume.
+    /// The verdict on a volume that has it.
     pub verdict: Verdict,
-    /// The device, if it is of one.
+    /// The device, if it concerns one.
     pub device: Option<u32>,
-    /// In a sentence.
+    /// A sentence about it.
     pub text: String,
 }
 
-/// What can be wrong.
+/// Kinds of problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
-    /// It cannot be opened.
+    /// The volume cannot be opened.
     DoesNotOpen,
-    /// More devices are lost than the code bears.
+    /// More devices are lost than the code tolerates.
     TooManyLost,
-    /// Blocks in the log cannot be had.
+    /// Blocks in the log are lost.
     LogLost,
     /// Data are lost for good, or until a device comes back.
     DataLost,
@@ -40,11 +40,11 @@ pub enum FindingKind {
     DeviceLost,
     /// A device is being made whole.
     DeviceRebuilding,
-    /// A device takes part, and something ails it.
+    /// A device is in use and in trouble.
     DeviceInTrouble,
-    /// Stripes wait to be written anew.
+    /// Stripes wait to be repaired.
     StripesWait,
-    /// A scrub has found something and left it, or could not make it good.
+    /// A scrub has found something and left it, or could not repair it.
     ScrubFound,
     /// A device is far slower than the others.
     DeviceSlow,
@@ -58,13 +58,13 @@ pub enum FindingKind {
     SpareUnusable,
     /// The server has died and was started again.
     ServerDied,
-    /// The server has ended, and nobody stopped it.
+    /// The server has ended, though no order stopped it.
     ServerEnded,
     /// Another server, on this host or another, serves the volume by another path, or may.
     ServedElsewhere,
-    /// What had happened before is not known any more.
+    /// The past events are lost.
     HistoryLost,
-    /// A part of the server ended by a fault of its own and was begun anew.
+    /// A part of the server ended by a fault of its own and was started again.
     Mishap,
 }
 
@@ -79,7 +79,7 @@ impl Finding {
 }
 
 impl StatusReport {
-    /// Takes what is wrong into the report: the worst first, in its order else.
+    /// Takes findings into the report: the worst first, otherwise in their order.
     pub(crate) fn judged(mut self, findings: Vec<Finding>) -> StatusReport {
         self.verdict = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Clean);
         self.wrong = findings.iter().map(|finding| finding.text.clone()).collect();
@@ -87,19 +87,19 @@ impl StatusReport {
         self
     }
 
-    /// Whether something of a kind is wrong.
+    /// True if it has a finding of this kind.
     pub fn has(&self, kind: FindingKind) -> bool {
         self.findings.iter().any(|finding| finding.kind == kind)
     }
 
-    /// Nobody stopped the last server, and there is none.
+    /// Adds the finding that the last server ended without an order and none is running.
     pub fn server_ended(self, why: &str) -> StatusReport {
         let text = format!(
             "The last server was not stopped: {why} What was not flushed then is lost; serve.log says more, 'pantile serve' starts another."
         );
         let ended = Finding::new(FindingKind::ServerEnded, Verdict::Warned, text);
         let mut findings = self.findings.clone();
-        // The log says more than the claim that was left behind.
+        // The log says more than the claim on the devices.
         findings.retain(|finding| finding.kind != FindingKind::ServerEnded);
         let before = findings.iter().position(|finding| finding.verdict <= Verdict::Warned);
         findings.insert(before.unwrap_or(findings.len()), ended);
@@ -107,12 +107,12 @@ impl StatusReport {
     }
 }
 
-/// A part of the server that was begun anew.
+/// Returns the finding for a part of the server that was started again.
 pub(crate) fn of_mishap(text: String) -> Finding {
     Finding::new(FindingKind::Mishap, Verdict::Warned, text)
 }
 
-/// A claim that is held although the volume is not served here.
+/// Returns the finding for a claim that is held although the volume is not served here.
 pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
     let Claimant { host, process, .. } = &claim.claimant;
     let who = format!("process {process} on host '{host}'");
@@ -124,13 +124,13 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
         Some(false) => (
             FindingKind::ServerEnded,
             format!(
-                "The last server, {who}, was not stopped in order: what was not flushed then is lost; 'pantile serve' starts another."
+                "The last server, {who}, was not stopped in order: unflushed writes are lost; 'pantile serve' starts another."
             ),
         ),
         None => (
             FindingKind::ServedElsewhere,
             format!(
-                "The volume was claimed by {who} {} and not given back: it may be served there still. Whoever opens it watches the claim for 5 s first.",
+                "The volume was claimed by {who} {} and not given back: it may be served there still. Opening it takes 5 s, in which the claim is watched.",
                 when(claim.at)
             ),
         ),
@@ -138,12 +138,12 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
     Finding::new(kind, Verdict::Warned, text)
 }
 
-/// So many of something.
+/// Returns a number with its noun.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// When something was, in words.
+/// Returns a time in words.
 pub fn when(at: i64) -> String {
     if at == 0 {
         return "at a time that is not known".into();
@@ -164,7 +164,7 @@ pub fn when(at: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Why a device was lost, in words.
+/// Returns the reason of a device's loss, in words.
 fn reason(reason: Reason, errno: i32) -> String {
     let system = match errno {
         0 => String::new(),
@@ -186,7 +186,7 @@ fn reason(reason: Reason, errno: i32) -> String {
     format!("{why}{system}")
 }
 
-/// Why a device is lost, from what the others have kept; `None`: nothing was.
+/// Returns why a device is lost, as the other devices recorded it; `None`: they did not.
 pub(crate) fn kept_reason(known: &DeviceNote) -> Option<String> {
     let is_known = known.reason != Reason::NONE;
     is_known.then(|| format!("{}, {}", reason(known.reason, known.errno), when(known.since)))
@@ -212,7 +212,7 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         EventKind::SCRUB_BEGUN => "A scrub began.".into(),
         EventKind::SCRUB_ENDED if event.value == 0 => "The scrub ended and had found nothing bad.".into(),
         EventKind::SCRUB_ENDED => format!("The scrub ended; stripes found bad: {}.", event.value),
-        EventKind::DATA_LOST => format!("Data could not be had any more, from byte {at_byte} on."),
+        EventKind::DATA_LOST => format!("Data were lost, from byte {at_byte} on."),
         EventKind::COPY_BEGUN => format!("{which} began to be copied to a new one that is to replace it."),
         EventKind::COPY_TAKEN => format!("{which} was replaced by its copy."),
         EventKind::COPY_CANCELLED => {
@@ -231,13 +231,14 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
     EventReport { at: event.at, text, device }
 }
 
-/// Why a copy failed, in words.
+/// Returns the reason of a failed copy, in words.
 fn copy_reason(event: &EventNote) -> String {
     let is_known = event.reason != Reason::NONE;
     if is_known { format!(": {}", reason(event.reason, event.errno)) } else { String::new() }
 }
 
-/// Copies that failed and that nothing followed: no new copy, no other device, no person who knows.
+/// Findings on failed copies, unless a new copy, another device or an operator's `--clear`
+/// followed.
 pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -> Vec<Finding> {
     let counts = |event: &&EventNote| {
         matches!(
@@ -255,7 +256,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
         let slot = device.device;
         let mut own = events.iter().filter(|event| event.slot.is_some_and(|of| of.0 == slot));
         let last = own.rfind(counts).filter(|last| last.what == EventKind::COPY_FAILED)?;
-        // Said already, with the name of the new device.
+        // The problem has said so already, with the name of the new device.
         let is_said = device.state != DeviceWord::Present || device.problem.is_some();
         let text = format!(
             "The copy that was to replace device {slot} failed, {}{}; the device stays. Replace it by another, or 'pantile scrub VOL --clear {slot}' to keep it.",
@@ -267,7 +268,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
     devices.iter().filter_map(say).collect()
 }
 
-/// What devices, scrub and server are to be blamed for, beside what is wrong with the volume.
+/// Findings on lost, rebuilding and ailing devices.
 pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in devices {
@@ -294,7 +295,7 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Find
     findings
 }
 
-/// Content of devices that is known to be bad.
+/// Findings on known bad content of devices.
 pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> bool) -> Vec<Finding> {
     let bad = devices.iter().filter(|device| device.state == DeviceWord::Present && device.bad_chunks > 0);
     let say = |device: &DeviceReport| {
@@ -313,8 +314,8 @@ pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> 
     bad.map(say).collect()
 }
 
-/// What the last scrub has found and not made good. What could not be made good is told as data
-/// lost, too, where it is data.
+/// Findings of the last scrub that it left or could not repair. Data among the latter have a
+/// `DataLost` finding, too.
 pub(crate) fn of_scrub(scrub: &ScrubReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut say =
@@ -354,7 +355,7 @@ pub(crate) fn of_scrub(scrub: &ScrubReport) -> Vec<Finding> {
     findings
 }
 
-/// What was wrong with the server and no longer is.
+/// Finding on past deaths of the running server.
 pub(crate) fn of_server(server: &ServerReport, up: &str) -> Option<Finding> {
     let times = match server.deaths {
         0 => return None,
@@ -379,9 +380,9 @@ mod tests {
         assert_eq!(when(-1), "1969-12-31 23:59:59 UTC");
     }
 
-    /// A verdict is the worst of what was found, whoever adds to it.
+    /// A verdict is the worst of the findings, also of one that is added last.
     #[test]
-    fn a_server_that_nobody_stopped_is_never_clean() {
+    fn a_server_that_died_is_never_clean() {
         let clean = StatusReport::default().judged(Vec::new());
         assert_eq!(clean.verdict, Verdict::Clean);
         let ended = clean.clone().server_ended("it was killed (SIGKILL).");

@@ -1,5 +1,4 @@
-//! A running volume: opened on devices, served to clients, looked at and told what to do by its
-//! operator.
+//! A running volume: opened on devices, served to clients, controlled by its operator.
 
 use crate::claim::Beating;
 use crate::direct::{Direct, SharedVolume};
@@ -21,33 +20,33 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct HostOptions {
     /// Bytes that all below may have in buffers together ([`HostOptions::within`]); raised to
-    /// [`least_memory_bytes`] where that is more.
+    /// [`least_memory_bytes`] if that is more.
     pub memory_bytes: u64,
     /// Memory for writes that are not durable yet.
     pub write_bytes: usize,
     /// Memory for reads under way.
     pub read_bytes: usize,
-    /// Whether devices are read more than is asked for where that is faster: the headers between
-    /// chunks, and, 16 MiB at most, what comes behind what is read from front to back. Not for
-    /// whoever counts what the volume needs.
+    /// Permits reads of more than is asked for where that is faster: the headers between chunks
+    /// and, at most 16 MiB, the blocks behind a sequential read. False for a count of what the
+    /// volume needs.
     pub reads_more: bool,
     /// Memory kept for reuse by the engine.
     pub kept_bytes: usize,
-    /// A device that owes something and does not answer anything for so long is given up.
+    /// A device with a pending request that answers nothing for this long is given up.
     pub device_deadline: Duration,
-    /// Nobody asks for anything for so long: what is in memory is made durable then, and what is in
-    /// the log goes home. Nobody writes for so long: the devices are told that what was flushed is
-    /// durable.
+    /// After this long without a request, dirty blocks are made durable and blocks of a full log
+    /// are written to stripes. After this long without a write, the devices record that all flushed
+    /// data is durable.
     pub idle_after: Duration,
-    /// Bytes a second that rebuild and scrub may read and write; `None`: as fast as it goes.
+    /// Bytes a second that rebuild and scrub may read and write; `None`: no limit.
     pub background_bytes_per_s: Option<u64>,
-    /// Whether reads go around a device that takes far longer than the others. Without it what is
-    /// read depends on nothing but what is asked.
+    /// Lets reads avoid a device that is far slower than the others. If false, only the requests
+    /// decide what is read.
     pub goes_around_slow: bool,
     /// Time for which a device is far slower than the others before it is called slow.
     pub slow_after: Duration,
-    /// Gives up a device that is called slow and takes 0.1 s or more for a read, if another may still
-    /// be lost then.
+    /// Gives up a device that is called slow and takes 0.1 s or more for a read, if another device
+    /// can still be lost after it.
     pub evicts_slow: bool,
     /// Threads for long computations.
     pub workers: usize,
@@ -55,34 +54,34 @@ pub struct HostOptions {
     pub io: PoolOptions,
 }
 
-/// Bytes in buffers that a volume is held to unless told otherwise.
+/// Default limit of the bytes that a volume has in buffers.
 pub const MEMORY_BYTES: u64 = 512 << 20;
 
-/// The least that any volume can be held to; one of long stripes needs more.
+/// Smallest limit of any volume; one of long stripes needs more.
 pub const MEMORY_LEAST: u64 = 64 << 20;
 
-/// The least that a volume can be held to: each of rebuild, scrub, a commit and readers needs room
-/// for a stripe, and may have another under way.
+/// Returns the smallest limit of a volume's memory: rebuild, scrub, a commit and readers each need
+/// space for a stripe, and for a second one under way.
 pub fn least_memory_bytes(geometry: &Geometry) -> u64 {
     let stripe_blocks = geometry.code.cell_count() as u64 * u64::from(geometry.element_blocks());
     (8 * stripe_blocks * BLOCK as u64).max(MEMORY_LEAST)
 }
 
 impl HostOptions {
-    /// Holds the volume to so many bytes of buffers. Beside them are maps, a thirtieth of that for
-    /// checksums, and what whoever serves clients has of their requests.
+    /// Limits the volume to so many bytes of buffers. Not counted are maps, checksums (a thirtieth
+    /// of that) and the requests that its server holds.
     pub fn within(self, memory_bytes: u64) -> HostOptions {
         let part = |of_32: u64| usize::try_from(memory_bytes / 32 * of_32).unwrap_or(usize::MAX);
         HostOptions { memory_bytes, write_bytes: part(10), read_bytes: part(3), kept_bytes: part(4), ..self }
     }
 
-    /// For a volume of so many devices: fewer threads for each where there are many.
+    /// Returns options for a volume of so many devices: the more, the fewer threads for each.
     pub fn for_devices(devices: usize) -> HostOptions {
         let per_device = (512 / devices.max(1)).clamp(4, 32);
         let io = PoolOptions {
             workers_per_device: per_device,
             background_workers_per_device: per_device / 2,
-            // The engine bounds what it begins; what is beyond this is tried again.
+            // The engine bounds the number that it begins; a request above this is tried again.
             depth_per_device: 1 << 16,
             ring: true,
         };
@@ -105,7 +104,7 @@ impl HostOptions {
     }
 }
 
-/// Ends with the devices that it had.
+/// The engine's thread, which closes its devices at its end.
 type Thread = JoinHandle<()>;
 
 /// A running volume. Dropped, it ends abruptly, as by [`Host::kill`].
@@ -132,9 +131,9 @@ impl Host {
         Host::begin(geometry, devices, fresh, (options, None), Volume::open)
     }
 
-    /// The same, and keeps a claim on the devices, which have it already.
+    /// As [`Host::open`], and keeps the claim that the caller has put on the devices.
     ///
-    /// Errors: `Taken` if another has claimed them meanwhile.
+    /// Errors: `Taken` if another host has claimed them since.
     pub(crate) fn open_claimed(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -145,7 +144,8 @@ impl Host {
         Host::begin(geometry, devices, fresh, (options, Some(beating)), Volume::open)
     }
 
-    /// Opens the devices of a volume to see how it stands. Nothing is written and nobody is served.
+    /// Opens the devices of a volume to report its state. Nothing is written and no client is
+    /// served.
     pub fn look(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -157,8 +157,8 @@ impl Host {
         })
     }
 
-    /// Opens the devices of a volume to be read: nothing is written to them, ever, so that they
-    /// need not be writable.
+    /// Opens the devices of a volume read-only: nothing is written to them, so they need not be
+    /// writable.
     pub fn open_to_read(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -200,7 +200,7 @@ impl Host {
         let told = panicked.clone();
         let run = move || {
             if catch_unwind(AssertUnwindSafe(|| engine.run())).is_err() {
-                // Nobody takes what is asked from now on: whoever asks is told that it has stopped.
+                // From here on each request is answered with `Stopped`.
                 told.store(true, Ordering::Release);
                 left.close();
             }
@@ -221,40 +221,40 @@ impl Host {
         }
     }
 
-    /// Whether it has ended by a fault of its own: every request since says [`HostError::Stopped`],
-    /// and it has to be opened anew.
+    /// True if it has ended by a fault of its own: every later request fails with
+    /// [`HostError::Stopped`] until it is opened again.
     pub fn has_panicked(&self) -> bool {
         self.panicked.load(Ordering::Acquire)
     }
 
-    /// For clients.
+    /// Returns a client's handle.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// The numbers of the volume.
+    /// Returns the geometry of the volume.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// How it stands.
+    /// Returns the state of the engine.
     pub fn report(&self) -> Result<Report, HostError> {
         let report = self.call(|engine| engine.report())?;
         Ok(Report { memory_bytes: report.memory_bytes + self.handle.write_bytes(), ..report })
     }
 
-    /// What could not be had if these devices were lost, too.
+    /// Returns the data that would be lost with these devices.
     pub fn losses(&self, also: Vec<Slot>) -> Result<Losses, HostError> {
         self.call(move |engine| engine.losses(&also))
     }
 
-    /// Whether nothing is dirty, being rebuilt or waiting to be made good.
+    /// True if nothing is dirty, being rebuilt or waiting for repair.
     pub fn is_clean(&self) -> Result<bool, HostError> {
         self.call(|engine| Ok(engine.is_clean()))
     }
 
-    /// Takes out a device whose reads fail again and again, if everything can be read without it;
-    /// whether it did.
+    /// Takes out a device whose reads fail again and again, if everything can be read without it.
+    /// True if it did.
     pub fn give_up_unreadable(&self, slot: Slot) -> Result<bool, HostError> {
         self.call(move |engine| engine.give_up_unreadable(slot))
     }
@@ -264,13 +264,12 @@ impl Host {
         self.call(move |engine| engine.fail(slot))
     }
 
-    /// Puts a device into a slot that has none. The engine rebuilds what it lacks.
+    /// Puts a device into an empty slot. The engine rebuilds it as far as it lacks data.
     pub fn attach(&self, slot: Slot, device: Arc<dyn Device>, found: Found) -> Result<(), HostError> {
         self.call(move |engine| engine.attach(slot, device, found))
     }
 
-    /// Lets a slot go on with another device that holds what its device does, as
-    /// [`Engine::exchange`] says.
+    /// Exchanges the device of a slot for one with the same content, as [`Engine::exchange`] says.
     pub(crate) fn exchange(
         &self,
         slot: Slot,
@@ -280,12 +279,13 @@ impl Host {
         self.call(move |engine| engine.exchange(slot, device, is_read_directly))
     }
 
-    /// Whether nothing is under way any more on devices that a slot had before an exchange.
+    /// True if no operation is under way any more on the devices that a slot had before an
+    /// exchange.
     pub(crate) fn is_drained(&self, slot: Slot) -> Result<bool, HostError> {
         self.call(move |engine| engine.is_drained(slot))
     }
 
-    /// From now on as [`HostOptions::evicts_slow`] says.
+    /// Sets [`HostOptions::evicts_slow`].
     pub fn set_evicts_slow(&self, evicts_slow: bool) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.set_evicts_slow(evicts_slow);
@@ -293,7 +293,7 @@ impl Host {
         })
     }
 
-    /// Tells the scrub what to do.
+    /// Starts, pauses, resumes or stops the scrub.
     pub fn scrub(&self, what: Scrub) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.scrub(what);
@@ -301,17 +301,19 @@ impl Host {
         })
     }
 
-    /// Who has taken the volume from this host, which has ended of it.
+    /// Returns the host that has taken the volume from this one and so ended it.
     pub fn taken_by(&self) -> Option<Claimant> {
         self.taken.get().cloned()
     }
 
-    /// A person knows of a device's errors: they are counted from now on. Errors: `NoSuchSlot`.
+    /// Clears a device's errors, which an operator knows of; they are counted from now on. Errors:
+    /// `NoSuchSlot`.
     pub fn clear_errors(&self, slot: Slot) -> Result<(), HostError> {
         self.call(move |engine| engine.clear_errors(slot))
     }
 
-    /// Keeps the new state of a copy that is to replace a device, as an event of the kinds `COPY_*`.
+    /// Records the new state of a copy that is to replace a device, as an event of the kinds
+    /// `COPY_*`.
     pub(crate) fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.note_copy(slot, what, why);
@@ -319,8 +321,7 @@ impl Host {
         })
     }
 
-    /// Bytes a second that rebuild and scrub may read and write from now on; `None`: as fast as it
-    /// goes.
+    /// Limits the bytes a second that rebuild and scrub read and write; `None`: no limit.
     pub fn set_throttle(&self, bytes_per_s_max: Option<u64>) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.set_throttle(bytes_per_s_max);
@@ -328,10 +329,10 @@ impl Host {
         })
     }
 
-    /// Ends in order: what was answered is made durable, the devices are closed. Devices that are
-    /// short of space get as long as they may hang.
+    /// Ends in order: what was answered is made durable, then the devices are closed. Devices that
+    /// are short of space get the time that a hanging device gets.
     ///
-    /// Errors: it could not be made durable; it has ended all the same.
+    /// Errors: it could not be made durable; the host has ended all the same.
     pub fn stop(&self) -> Result<(), HostError> {
         self.hurry();
         let settle = || {
@@ -340,7 +341,7 @@ impl Host {
                 Ok(())
             })
         };
-        // First what users wrote: what is written in place may be settled once it is there.
+        // First what users wrote: a stripe that is written in place can be settled afterwards.
         let flushed = self.handle.flush().and_then(|()| settle()).and_then(|()| self.handle.flush());
         self.kill();
         match flushed {
@@ -350,7 +351,8 @@ impl Host {
         }
     }
 
-    /// It is to end: from now on nobody waits for room longer than for a device that hangs.
+    /// Prepares the end: from now on no request waits for space longer than for a device that
+    /// hangs.
     pub(crate) fn hurry(&self) {
         // It has ended already.
         let _ = self.call(|engine| {
@@ -359,8 +361,8 @@ impl Host {
         });
     }
 
-    /// Ends at once, as a crash of the process would: what was not flushed may be lost. Waits until
-    /// the devices are closed.
+    /// Ends at once, as a crash of the process would: unflushed data may be lost. Waits until the
+    /// devices are closed.
     pub fn kill(&self) {
         let thread = lock(&self.thread).take();
         let Some(thread) = thread else { return };
@@ -373,8 +375,7 @@ impl Host {
         self.call(|_| panic!("planted in the engine"))
     }
 
-    /// Lets the engine's thread stand still, as that of a process that is stopped, until the other
-    /// end is dropped.
+    /// Holds the engine's thread, as if its process were stopped, until the other end is dropped.
     #[cfg(test)]
     pub(crate) fn stand_still(&self, until: std::sync::mpsc::Receiver<()>) {
         self.inbox.push(Message::Call(Box::new(move |_| {

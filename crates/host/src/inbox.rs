@@ -1,4 +1,4 @@
-//! How other threads reach the engine's thread, and how it answers them.
+//! Messages to the engine's thread, and their answers.
 
 use crate::HostError;
 use crate::locks::{lock, wait};
@@ -8,7 +8,7 @@ use pantile_volume::{BufferId, Computed, EpochId, IoId, IoResult, JobId, UserBlo
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// What other threads say to the engine's.
+/// A message of another thread to the engine's.
 pub(crate) enum Message {
     /// A user's request.
     User { ask: Ask, epoch: Option<EpochId>, answer: Answer<Vec<Option<Block>>> },
@@ -31,7 +31,7 @@ pub(crate) enum Ask {
 /// Messages, in the order of their coming.
 pub(crate) struct Inbox {
     state: Mutex<State>,
-    /// Whoever waits for completions of this pool takes messages too.
+    /// The thread that waits for completions of this pool also takes messages.
     pool: Arc<IoPool>,
 }
 

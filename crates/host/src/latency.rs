@@ -1,10 +1,10 @@
-//! How long each device takes: the last few reads and writes, whoever asked for them, and which
-//! device reads go around for now.
+//! Durations of the last few reads and writes of each device, and which device reads avoid for now.
 //!
-//! What counts is the median of the last [`KEPT`], so that reads go around a late device within
-//! milliseconds, and go there again soon after it has recovered. Under load that is a moment, and a
-//! healthy device may have a bad one: it is a hint for reads, not a warning ([`crate::slowness`]). A device that reads go around would never be seen
-//! to recover, so the engine reads a block of it now and then ([`crate::engine`]).
+//! The median of the last [`KEPT`] decides, so that reads avoid a late device within milliseconds,
+//! and return soon after it has recovered. Under load this is a moment, and a healthy device can
+//! have a bad one: it is a hint for reads, not a warning ([`crate::slowness`]). Reads that avoid a
+//! device do not show its recovery, so the engine reads a block of it now and then
+//! ([`crate::engine`]).
 //!
 //! Cost: an atomic addition and a store for each operation of a device.
 
@@ -13,23 +13,23 @@ use pantile_volume::Slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Operations of a kind that are remembered of each device.
+/// Operations of a kind that are kept of each device.
 const KEPT: usize = 16;
 
-/// Fewer say nothing.
+/// Fewest operations with a median.
 const LEAST: u64 = 8;
 
-/// How often whoever notes late reads is told that somebody should look.
+/// Shortest time between two alarms on late reads.
 const ALARM_EVERY_MS: u64 = 200;
 
-/// What was done.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
     Write,
 }
 
-/// Microseconds of the last operations of a kind.
+/// Durations of the last operations of a kind, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// Half of them took less.
@@ -44,7 +44,7 @@ struct Last {
     count: AtomicU64,
 }
 
-/// Those of all devices, by slot.
+/// Durations of all devices, by slot.
 pub(crate) struct Latencies {
     slots: Vec<[Last; 2]>,
     /// Reads of the present period.
@@ -60,8 +60,8 @@ impl Latencies {
         Latencies { slots, tallies, begun: Instant::now(), alarmed_ms: AtomicU64::new(0) }
     }
 
-    /// Notes how long a device took; whether that is so long, and nobody was told for a while, that
-    /// somebody should look.
+    /// Notes the duration of an operation. True if it was late, and no alarm was raised for a
+    /// while.
     pub(crate) fn note(&self, slot: Slot, kind: Kind, took: Duration) -> bool {
         let Some(kinds) = self.slots.get(slot.0 as usize) else { return false };
         let last = &kinds[kind as usize];
@@ -81,7 +81,7 @@ impl Latencies {
         now >= before + ALARM_EVERY_MS && is_first()
     }
 
-    /// Another device is in the slot.
+    /// Forgets a slot, because its device was exchanged.
     pub(crate) fn forget(&self, slot: Slot) {
         self.slots.get(slot.0 as usize).into_iter().flatten().for_each(|last| last.count.store(0, Relaxed));
         if let Some(tally) = self.tallies.get(slot.0 as usize) {
@@ -94,12 +94,12 @@ impl Latencies {
         self.tallies.iter()
     }
 
-    /// Time since this was made.
+    /// Returns the time since its creation.
     pub(crate) fn age(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// The last ones of a kind, if they are enough to say something.
+    /// Returns the durations of a kind, if there are enough.
     pub(crate) fn of(&self, slot: Slot, kind: Kind) -> Option<Latency> {
         let last = &self.slots.get(slot.0 as usize)?[kind as usize];
         let count = last.count.load(Relaxed);
@@ -112,11 +112,11 @@ impl Latencies {
         Some(Latency { median_us: us[us.len() / 2], worst_us: us[us.len() - 1] })
     }
 
-    /// How many times as long as the others a device takes for a read; 1: reads need not go around
-    /// it, or it was read too little.
+    /// Returns how many times as long as the others a device takes for a read; 1: reads need not
+    /// avoid it, or it was read too little.
     ///
-    /// `others`: devices of the volume; the one itself does not count. `was_slow`: what was found
-    /// last, so that one on the edge does not come and go.
+    /// `others`: devices of the volume; the one itself does not count. `was_slow`: the last result,
+    /// so that a device near the limit does not come and go.
     pub(crate) fn times(&self, slot: Slot, others: impl Iterator<Item = Slot>, was_slow: bool) -> u32 {
         let median = |slot| self.of(slot, Kind::Read).map(|latency| latency.median_us);
         let Some(own) = median(slot) else { return 1 };
@@ -158,7 +158,7 @@ mod tests {
     fn a_device_is_slow_beside_the_others_and_not_by_itself() {
         assert_eq!(times(&noted([300, 500_000, 250, 200]), false), [1, 2000, 1, 1]);
         assert_eq!(times(&noted([9000, 8000, 9500, 9100]), false), [1, 1, 1, 1], "all are disks");
-        assert_eq!(times(&noted([10, 900, 20, 10]), false), [1, 1, 1, 1], "nobody waits for that");
+        assert_eq!(times(&noted([10, 900, 20, 10]), false), [1, 1, 1, 1], "too little to matter");
         let edge = noted([9000, 27_000, 9000, 9000]);
         assert_eq!((times(&edge, false)[1], times(&edge, true)[1]), (1, 3), "it does not come and go");
     }
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn one_late_read_is_forgotten_and_a_device_that_recovers_is_seen_to() {
         let latencies = noted([200, 200, 200, 200]);
-        assert!(latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "somebody should look");
-        assert!(!latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "somebody was just told");
+        assert!(latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "the first alarm");
+        assert!(!latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "an alarm was just raised");
         assert_eq!(times(&latencies, false), [1; SLOTS]);
         noted_times(&latencies, Slot(2), KEPT as u64, 1_000_000);
         assert_eq!(times(&latencies, false)[2], 5000);

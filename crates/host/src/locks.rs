@@ -1,8 +1,8 @@
-//! Locks that outlive whoever panicked under them.
+//! Locks that survive a panic of their holder.
 //!
-//! What these locks guard is a set, a count or a queue that is changed in single steps, so that a
-//! panic leaves nothing half done, and whoever comes next may go on. Where several things have to
-//! fit each other, as in [`crate::Service`], the owner of the lock puts them in order first.
+//! These locks guard a set, a count or a queue that changes in single steps, so a panic leaves
+//! nothing half done and the next holder may go on. Where several values have to fit each other, as
+//! in [`crate::Service`], the owner of the lock puts them in order first.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,12 +12,12 @@ pub(crate) fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits to be called, without the lock meanwhile.
+/// Waits for a call and releases the lock until then.
 pub(crate) fn wait<'l, T>(called: &Condvar, held: MutexGuard<'l, T>) -> MutexGuard<'l, T> {
     called.wait(held).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same, for so long at the most.
+/// As [`wait`], for at most this long.
 pub(crate) fn wait_for<'l, T>(
     called: &Condvar,
     held: MutexGuard<'l, T>,
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_under_a_lock_shuts_nobody_out() {
+    fn a_lock_can_be_taken_after_a_panic_under_it() {
         let (guarded, called) = (Mutex::new(1), Condvar::new());
         std::thread::scope(|scope| {
             let under = scope.spawn(|| {

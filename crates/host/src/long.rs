@@ -1,35 +1,33 @@
-//! Whose a long read is: its reader's, who goes to the devices, or the engine's, who reads ahead.
+//! The choice for each long read: directly from the devices, or by the engine, which reads ahead.
 //!
-//! One who reads alone waits for each read, so the devices stand still while they look at what they
-//! got, unless somebody reads ahead. Several who read at a time keep devices at work by themselves,
-//! and the engine's thread does less than they do. Two may be either: two who read on their own, or
-//! one who has two requests under way; they are the engine's while what it reads ahead is asked
-//! for.
+//! A lone reader waits for each of its reads; devices stand idle between them unless the engine
+//! reads ahead. Several readers at a time keep the devices at work, and the engine's thread is
+//! slower than they are. Two reads at a time can be two readers or one with queue depth 2: the
+//! engine does them as long as its blocks read ahead are used.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Others that wait at the same time who make a crowd of a reader.
+/// Number of other reads under way that make a crowd.
 const CROWD: usize = 2;
 
-/// Long reads behind one in a crowd that are not the engine's either: of a crowd, too, somebody is
-/// alone now and then.
+/// Reads after one in a crowd that are direct, too: in a crowd, also, one read is alone at times.
 const CROWDED_FOR: u32 = 32;
 
-/// Long reads of one or two that are left to the engine behind one that it has read ahead of.
+/// Reads of one or two readers that the engine does after one that it had read ahead.
 const LEFT_AFTER_AHEAD: u32 = 8;
 
 /// The long reads of a volume.
 #[derive(Debug, Default)]
 pub(crate) struct LongReads {
-    /// Those that somebody waits for, whoever does them.
+    /// Reads under way, direct or not.
     waited_for: AtomicUsize,
-    /// So many of the next are the engine's, which has read ahead of some.
+    /// Number of next reads that the engine does, because it has read ahead before.
     left: AtomicU32,
-    /// So many of the next are not.
+    /// Number of next reads that are direct.
     crowded: AtomicU32,
 }
 
-/// Somebody waits for a long read as long as this is here.
+/// A long read under way.
 #[derive(Debug)]
 pub(crate) struct LongRead<'r> {
     all: &'r LongReads,
@@ -37,20 +35,19 @@ pub(crate) struct LongRead<'r> {
 }
 
 impl LongReads {
-    /// Somebody waits for one from now on.
+    /// Begins a read.
     pub(crate) fn begin(&self) -> LongRead<'_> {
         LongRead { all: self, others: self.waited_for.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// The engine had what somebody asked for before they did.
+    /// Notes that the engine had blocks before they were asked for.
     pub(crate) fn was_read_ahead(&self) {
         self.left.store(LEFT_AFTER_AHEAD, Ordering::Relaxed);
     }
 }
 
 impl LongRead<'_> {
-    /// Whether it is to be asked of the engine. Asked once for each read: those that are counted
-    /// are used up by it.
+    /// True if the engine is to do it. Call it once for each read: it counts down.
     pub(crate) fn is_left(&self) -> bool {
         if self.others >= CROWD {
             self.all.crowded.store(CROWDED_FOR, Ordering::Relaxed);
@@ -66,7 +63,7 @@ impl Drop for LongRead<'_> {
     }
 }
 
-/// Whether there was one.
+/// Counts down; true if the count was above 0.
 fn use_up(count: &AtomicU32) -> bool {
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok()
 }
@@ -76,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_reads_alone_is_read_ahead_of_and_a_crowd_is_not() {
+    fn only_a_lone_reader_is_read_ahead() {
         let reads = LongReads::default();
         assert!(reads.begin().is_left() && reads.begin().is_left(), "one behind the other");
         let first = reads.begin();

@@ -1,11 +1,11 @@
-//! How much more may be lost: what an operator wants to know first when a device has died.
+//! Devices that can still fail: what an operator asks first when a device has died.
 //!
 //! Counted by the engine's own rule ([`pantile_volume::margin`]), from what can be read now.
 
 use pantile_volume::Slot;
 use serde::{Deserialize, Serialize};
 
-/// What may be lost beyond what is lost.
+/// Losses that the volume tolerates beyond those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Margin {
     /// Devices that are not whole now.
@@ -18,8 +18,8 @@ pub struct Margin {
     /// Number of devices that can fail with all of the log read; `None`: the log is empty.
     #[serde(default)]
     pub log_any_more: Option<u32>,
-    /// The first number of devices of which not every set can fail, as far as stripes go; `None`: not
-    /// counted, because there are too many sets or because the log or the maps tolerate less.
+    /// The first number of devices of which not every set can fail, as far as stripes go; `None`:
+    /// not counted, because there are too many sets or because the log or the maps tolerate less.
     pub next: Option<NextLoss>,
 }
 
@@ -28,11 +28,11 @@ pub struct Margin {
 pub struct NextLoss {
     /// Devices in a set.
     pub devices: u32,
-    /// Sets of so many of the devices that are there.
+    /// Sets of this size among the devices that are here.
     pub sets: u64,
-    /// Those that may fail.
+    /// Those that can fail.
     pub survived: u64,
-    /// Some of those that may not.
+    /// Some of those that cannot.
     pub fatal: Vec<Vec<u32>>,
 }
 

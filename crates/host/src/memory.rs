@@ -8,10 +8,10 @@ use pantile_volume::{BLOCK_BYTES, BufferId, ENGINE_BUFFERS, Operand};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A block as a number of bytes in memory.
+/// Bytes of a block.
 pub(crate) const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// The longest run of blocks in one buffer that is kept for reuse.
+/// Longest run of blocks in one buffer that is kept for reuse.
 const KEPT_BLOCKS_MAX: usize = 1024;
 
 /// One block of a buffer.
@@ -22,13 +22,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// The blocks of a buffer, in order.
+    /// Returns the blocks of a buffer, in order.
     pub(crate) fn all_of(buffer: AlignedBuf) -> Vec<Block> {
         let range = 0..buffer.len();
         Block::all_in(&Arc::new(buffer), range)
     }
 
-    /// The blocks of a part of a buffer, in order.
+    /// Returns the blocks of a part of a buffer, in order.
     pub(crate) fn all_in(buffer: &Arc<AlignedBuf>, range: Range<usize>) -> Vec<Block> {
         range.step_by(BLOCK).map(|start| Block { buffer: buffer.clone(), start }).collect()
     }
@@ -37,12 +37,12 @@ impl Block {
         &self.buffer[self.range()]
     }
 
-    /// It and those behind it in its buffer, so many in all.
+    /// Returns the bytes of this block and those behind it in its buffer, `blocks` in all.
     pub(crate) fn bytes_of(&self, blocks: usize) -> &[u8] {
         &self.buffer[self.start..self.start + blocks * BLOCK]
     }
 
-    /// Whether it lies right behind another in memory.
+    /// True if it is right behind another in memory.
     pub(crate) fn follows(&self, other: &Block) -> bool {
         Arc::ptr_eq(&self.buffer, &other.buffer) && self.start == other.start + BLOCK
     }
@@ -51,7 +51,7 @@ impl Block {
         self.start..self.start + BLOCK
     }
 
-    /// Appends the block to what a write gathers: to the last segment if it continues it in memory.
+    /// Appends the block to the segments of a write: to the last one if it continues it in memory.
     pub(crate) fn gather(&self, into: &mut Vec<Segment>) {
         match into.last_mut() {
             Some(last) if Arc::ptr_eq(&last.buffer, &self.buffer) && last.range.end == self.start => {
@@ -62,10 +62,10 @@ impl Block {
     }
 }
 
-/// Buffers for the engine. There is always one: those beyond the bound are not kept for reuse.
+/// Buffers for the engine. A request always gets one; those beyond the bound are not kept for
+/// reuse.
 ///
-/// The bound cannot be waited for here, because what the engine writes is what frees the memory of
-/// its users.
+/// No caller waits for the bound: it is the engine's writes that free the memory of its users.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffers {
     kept: BufferPool,
@@ -76,14 +76,14 @@ impl Buffers {
         Buffers { kept: BufferPool::new(kept_bytes) }
     }
 
-    /// A buffer of so many blocks, at least one. Its content is arbitrary.
+    /// Returns a buffer of so many blocks, at least one, with arbitrary content.
     pub(crate) fn take(&self, blocks: usize) -> AlignedBuf {
         let bytes = blocks.max(1) * BLOCK;
         let kept = if blocks <= KEPT_BLOCKS_MAX { self.kept.take(bytes) } else { None };
         kept.unwrap_or_else(|| self.kept.take_beyond(bytes))
     }
 
-    /// Bytes of all buffers that there are, of those kept for reuse too.
+    /// Returns the bytes of all buffers, with those kept for reuse.
     pub(crate) fn bytes(&self) -> usize {
         self.kept.held_bytes() + self.kept.beyond_bytes()
     }
@@ -110,7 +110,7 @@ impl Places {
         found.filter(|(name, _)| *name == id).map(|(_, block)| block)
     }
 
-    /// Whether it was there.
+    /// Removes a buffer; true if it was there.
     fn remove(&mut self, id: BufferId) -> bool {
         let is_there = self.get(id).is_some();
         if is_there {
@@ -121,11 +121,11 @@ impl Places {
     }
 }
 
-/// The buffers there are, by name.
+/// Buffers by name.
 #[derive(Debug)]
 pub(crate) struct Table {
     users: Places,
-    /// Places of `users` that have none.
+    /// Free places of `users`.
     free: Vec<u32>,
     engines: Places,
     zeros: Block,
@@ -143,7 +143,7 @@ impl Table {
         let mut ids = Vec::new();
         for block in blocks {
             let place = self.free.pop().unwrap_or(self.users.places.len() as u32);
-            // With the number of its use, so that no name comes again.
+            // With the number of its use, so that no name is used twice.
             let id = BufferId(self.named << 32 & (ENGINE_BUFFERS - 1) | u64::from(place));
             self.named += 1;
             self.users.put(id, block);
@@ -152,14 +152,14 @@ impl Table {
         ids
     }
 
-    /// A buffer that the engine named is filled.
+    /// Fills a buffer that the engine named.
     pub(crate) fn fill(&mut self, id: BufferId, block: Block) {
         self.engines.put(id, block);
     }
 
-    /// The content of a filled buffer.
+    /// Returns the content of a filled buffer.
     ///
-    /// Panics if it is not filled: a fault of the engine's, which may use only what was reported.
+    /// Panics if it is not filled: a fault of the engine, which may use only what was reported.
     pub(crate) fn get(&self, id: BufferId) -> Block {
         let places = if id.0 < ENGINE_BUFFERS { &self.users } else { &self.engines };
         places.get(id).unwrap_or_else(|| panic!("{id:?} is used and was not filled")).clone()
@@ -172,8 +172,7 @@ impl Table {
         }
     }
 
-    /// A buffer that was never filled, because the action that makes it failed, may be released as
-    /// well.
+    /// Releases a buffer. It can be empty, if the action that fills it failed.
     pub(crate) fn release(&mut self, id: BufferId) {
         if id.0 >= ENGINE_BUFFERS {
             self.engines.remove(id);

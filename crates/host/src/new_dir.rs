@@ -1,4 +1,4 @@
-//! Folders that are made: that of a new volume, and that of an experiment.
+//! New folders: of a volume, and of an experiment.
 
 use crate::FolderError;
 use pantile_paths::Dir;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 /// The folder of a volume that is being made.
 pub(crate) struct NewDir {
     pub(crate) folder: Dir,
-    /// Where it was made, if it was not there.
+    /// Its parent and name, if it was made.
     made: Option<(Dir, OsString)>,
 }
 
 impl NewDir {
     /// Makes a folder to which only its owner can write, or opens one that is empty.
     ///
-    /// Errors: `NotEmpty`, `IsAFile`; what the system says.
+    /// Errors: `NotEmpty`, `IsAFile`, or an error of the system.
     pub(crate) fn make(path: &Path) -> Result<NewDir, FolderError> {
         if path.file_name().is_some() {
             match NewDir::make_new(path, 0o755) {
@@ -39,7 +39,7 @@ impl NewDir {
         }
     }
 
-    /// Refuses what [`NewDir::make`] would; nothing is made.
+    /// Refuses a path that [`NewDir::make`] would refuse; nothing is made.
     pub(crate) fn check(path: &Path) -> Result<(), FolderError> {
         match path.exists() {
             true => NewDir::open_empty(path).map(drop),
@@ -53,7 +53,7 @@ impl NewDir {
         Ok(NewDir { folder, made: Some((above, name)) })
     }
 
-    /// Removes it again, if it was made and nothing is in it.
+    /// Removes it, if it was made and is empty.
     pub(crate) fn unmake(&self) {
         if let Some((above, name)) = &self.made {
             let _ = above.remove_dir(name);
@@ -61,20 +61,20 @@ impl NewDir {
     }
 }
 
-/// A new folder for an experiment, for its owner alone: held open, and removed at the end with
-/// what is in it, whatever has its name by then.
+/// A new folder for an experiment, for its owner alone. It is held open, and removed with its
+/// content at the end, even if it was renamed.
 pub struct ScratchFolder(NewDir);
 
 impl ScratchFolder {
-    /// Makes it in a directory that is there.
+    /// Makes it in an existing directory.
     ///
-    /// Errors: `File` if something has the name, or the system says no.
+    /// Errors: `File` if the name is taken, or an error of the system.
     pub fn make(path: &Path) -> Result<ScratchFolder, FolderError> {
         let failed = |error: Error| FolderError::file("make", path, &error);
         NewDir::make_new(path, 0o700).map(ScratchFolder).map_err(failed)
     }
 
-    /// A path by which this process reaches it.
+    /// Returns a path by which this process reaches it.
     pub fn path(&self) -> PathBuf {
         self.0.folder.at("")
     }
@@ -82,7 +82,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // Best effort: what cannot be removed stays, for its owner to see.
+        // Best effort: its owner sees what cannot be removed.
         for name in self.0.folder.list().unwrap_or_default() {
             let path = self.0.folder.at(name);
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));

@@ -1,7 +1,7 @@
 //! Opening the devices of volumes, with patience for a process that has just closed them. The
 //! kernel resolves their paths, links and all.
 //!
-//! Deliberately not here: owners, and what a device holds.
+//! Not here: owners, and the content of devices.
 
 use crate::timely::{PATIENCE, open_within};
 use pantile_device::{
@@ -12,13 +12,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long devices may take to be closed by whoever had them.
+/// Longest wait for another process to close devices.
 pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 
-/// How long a path may take to say what it leads to.
+/// Longest time for finding out what a path leads to.
 const DESCRIBING: Duration = Duration::from_secs(3);
 
-/// Returns which file, block device or export a path leads to; `None` if to none of them.
+/// Returns the file, block device or export at a path; `None` if it is none of them.
 pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     if is_server(path) {
         return ServerAddress::parse(path).ok().map(|address| address.identity());
@@ -32,22 +32,22 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     }
 }
 
-/// Returns which file or block device a path leads to; `None` if to neither, or if its file system
-/// does not answer.
+/// Returns the file or block device at a path; `None` if it is neither, or if its file system does
+/// not answer.
 pub(crate) fn identity_soon(path: &Path) -> Option<Identity> {
     open_within(path, DESCRIBING, |path| Ok(identity_at(path))).ok().flatten()
 }
 
-/// Opens a device, and waits until a time for whoever has it. One that was just given up takes a
-/// moment to be closed, and what a process that was killed had under way keeps its devices open
-/// until the system has ended it. Taken for lost meanwhile, they would have to be made again.
+/// Opens a device, and waits until a time for the process that has it open. A device that was just
+/// given up takes a moment to be closed. Requests of a killed process keep its devices open until
+/// the system has ended it. Without the wait they would count as lost and be rebuilt.
 ///
 /// Errors: as of a device that is gone, if it hangs.
 pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     open_as(path, Access::ReadWrite, until)
 }
 
-/// The same to look at it, if it may be that nobody can write to it.
+/// As [`open_soon`], but read-only if the device cannot be written.
 pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     match open_soon(path, until) {
         Err(DeviceError::ReadOnly { .. } | DeviceError::NotThere { .. }) => {
@@ -57,7 +57,7 @@ pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device
     }
 }
 
-/// Opens a device to be read or to be written, and waits until a time for whoever has it.
+/// Opens a device for reads or writes, and waits until a time for the process that has it open.
 pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     let options = OpenOptions { access, ..OpenOptions::default() };
     let open = move |path: &Path| loop {

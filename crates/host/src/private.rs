@@ -1,5 +1,5 @@
-//! The lock, the log and the sockets of a folder: files that only their owner can open, from the
-//! moment that they exist and whatever the umask says.
+//! The lock, the log and the sockets of a folder: files that only their owner can open, from their
+//! creation on and with any umask.
 //!
 //! A lock that others can open is a lock that others can take: `flock` asks for no more than a
 //! descriptor. So the lock of a volume, and the log of its server, which is locked as long as it
@@ -34,8 +34,8 @@ pub(crate) fn lock(folder: &Dir) -> Result<File, FolderError> {
     }
 }
 
-/// Locks a folder that cannot be written beside others that only read: its lock, or `config` where
-/// there is none.
+/// Locks a folder that cannot be written beside other read-only servers: its lock, or `config` if
+/// it has none.
 ///
 /// Errors: `error`, if the folder can be written or another process has it.
 pub(crate) fn lock_to_read(folder: &Dir, config: &str, error: FolderError) -> Result<File, FolderError> {
@@ -53,8 +53,7 @@ pub(crate) fn lock_to_read(folder: &Dir, config: &str, error: FolderError) -> Re
     }
 }
 
-/// Listens at a name in a folder, in place of what has that name, for its owner alone from the
-/// start.
+/// Listens at a name in a folder, in place of an older socket, for its owner alone from the start.
 ///
 /// `bind` makes a name before its mode can be set, so the socket is made in a folder that is closed
 /// to others and renamed from there.
@@ -65,7 +64,7 @@ pub(crate) fn listen_private(folder: &Dir, name: &str) -> std::io::Result<UnixLi
         let _ = std::fs::remove_file(&aside);
         let _ = std::fs::remove_dir(&private);
     };
-    // One that a process left behind that was killed between two of these steps.
+    // A killed process can have left one behind.
     clear();
     DirBuilder::new().mode(0o700).create(&private)?;
     let made = UnixListener::bind(&aside).and_then(|listener| {
@@ -77,7 +76,7 @@ pub(crate) fn listen_private(folder: &Dir, name: &str) -> std::io::Result<UnixLi
     made
 }
 
-/// Why a socket cannot be made at a path.
+/// Reason why no socket can be made at a path.
 #[derive(Debug)]
 pub enum SocketFault {
     /// Something else has that name.

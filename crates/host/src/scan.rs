@@ -1,14 +1,14 @@
-//! A volume whose superblocks, or maps, are gone on more devices than its code bears: found again
-//! by what its chunks say of themselves.
+//! Recovery of a volume whose superblocks or maps are lost on more devices than its code tolerates,
+//! from the headers of its chunks.
 //!
-//! First the superblocks alone are made again, in thought: a device is known by its chunks, and a
-//! superblock that is left on any other says everything else. If the journal and a snapshot then
-//! tell where everything lies, that is all that is written. Only if they do not are the maps made
-//! anew of the chunks, without what lived in the log ([`pantile_volume::maps_anew`]).
+//! First only the superblocks are reconstructed, in memory: chunks identify their device, and any
+//! superblock left has all other numbers. If the journal and a snapshot then can be read, only
+//! superblocks are written. Otherwise the maps are rebuilt from the chunks, without the blocks of
+//! the log ([`pantile_volume::maps_anew`]).
 //!
-//! Invariant: nothing is written but by [`Plan::carry_out`], and only to the devices that were
-//! looked at, which stay open for it. Killed at any moment it can be begun again: the superblock
-//! that is left is overwritten last on its device, and the maps that it refers to never.
+//! Invariant: only [`Plan::carry_out`] writes, and only to the devices that were read, which stay
+//! open for it. After a kill at any moment it can begin again: the superblock that was left is
+//! overwritten last on its device, and the maps that it refers to never.
 
 use crate::folder::fresh_history;
 use crate::memory::BLOCK;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What can be done for a volume, and has not been done yet.
+/// A recovery that is planned and not carried out.
 pub struct Plan {
     /// The newest superblock that is left.
     pub superblock: Superblock,
@@ -33,13 +33,13 @@ pub struct Plan {
     pub devices: BTreeMap<u32, PathBuf>,
     /// Slots whose device is known by its chunks alone, and gets a superblock.
     pub without_superblock: Vec<u32>,
-    /// Whether journal and snapshots cannot be had, so that the maps are made of the chunks.
+    /// True if journal and snapshots are unreadable, so that the maps are rebuilt from the chunks.
     pub maps_are_lost: bool,
-    /// What is to be written.
+    /// The writes.
     pub anew: Anew,
     /// Columns of the code.
     pub slots: usize,
-    /// What belongs to no slot, and why.
+    /// Devices that belong to no slot, with the reason.
     pub left_out: Vec<(PathBuf, String)>,
     /// The devices, open.
     open: BTreeMap<Slot, Open>,
@@ -48,7 +48,7 @@ pub struct Plan {
 /// A device that is open, to be written if it can be.
 struct Open {
     device: Arc<dyn Device>,
-    /// Why it cannot.
+    /// Why it cannot be written.
     only_reads: Option<DeviceError>,
 }
 
@@ -128,15 +128,15 @@ impl Plan {
         })
     }
 
-    /// Whether there is anything to be written.
+    /// True if there is anything to write.
     pub fn is_needed(&self) -> bool {
         self.maps_are_lost || !self.without_superblock.is_empty()
     }
 
-    /// Writes it to the devices that were looked at, whatever their paths lead to by now, each step
-    /// durable on all of them before the next.
+    /// Writes to the devices that were read, even if their paths have changed. Each step is durable
+    /// on all devices before the next.
     ///
-    /// Errors: before anything is written, that one of them cannot be written.
+    /// Errors: one of them cannot be written; nothing is written then.
     pub fn carry_out(&self) -> Result<(), FolderError> {
         let mut devices: BTreeMap<Slot, &dyn Device> = BTreeMap::new();
         for (&slot, open) in &self.open {
@@ -202,7 +202,7 @@ fn look_at(path: &Path, open: Open, geometry: &Geometry) -> Result<(Slot, Looked
     Ok((slot, Looked { path, open, has_superblock, chunks }))
 }
 
-/// The chunks of a device that lie where they say, by the slot that they name.
+/// Chunks of a device that are at the place that they name, by their slot.
 fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<ChunkFound>> {
     let mut found: BTreeMap<Slot, Vec<ChunkFound>> = BTreeMap::new();
     // Where columns have chunks of several lengths, each may be anywhere.
@@ -214,7 +214,7 @@ fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<Chu
         let mut header = AlignedBuf::zeroed(blocks as usize * BLOCK);
         for physical in 0..geometry.physical_stripes() {
             let at = geometry.chunk_start(physical, like);
-            // The next ones are further on. Whoever wrote the superblock may have any number.
+            // The next ones are further on. A forged superblock can have any number.
             if at.0.saturating_mul(BLOCK as u64) >= device.len_bytes() {
                 break;
             }
@@ -237,8 +237,7 @@ fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<Chu
     found
 }
 
-/// Whether the volume could be opened with what is to be written, and its maps are of the time of
-/// its chunks.
+/// True if the volume opens after these writes, with maps that are as new as its chunks.
 fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -> bool {
     let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
     for (slot, looked) in here {

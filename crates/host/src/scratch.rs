@@ -1,31 +1,30 @@
-//! Devices that are written here and there and become part of no volume: those of an experiment.
+//! Devices of an experiment, which is written at any place and becomes part of no volume.
 //!
-//! What a volume is made of needs a blank front, for a volume knows where it has written. An
-//! experiment writes anywhere, so more is looked at.
+//! A device for a volume needs a blank front, for a volume knows where it has written. An
+//! experiment writes anywhere, so more is checked.
 
 use crate::FolderError;
 use crate::folder::{check_once, check_to_make};
 use pantile_device::{AlignedBuf, Device, FileDevice};
 use std::path::PathBuf;
 
-/// What is looked at of the front and of the end.
+/// Bytes that are checked at the front and at the end.
 const EDGE_BYTES: u64 = 1 << 20;
 
-/// Places between that are looked at.
+/// Places between them that are checked.
 const PLACES: u64 = 256;
 
-/// What is looked at there.
+/// Bytes that are checked there.
 const PLACE_BYTES: u64 = 64 << 10;
 
 /// Opens files and block devices to be written anywhere, each held exclusively; nothing is written
 /// yet.
 ///
-/// Unless what they hold is to be lost (`overwrite`), each must be blank: no superblock of a
-/// volume, and zeros or holes in the first and the last MiB and in 256 places between, of 64 KiB
-/// each. A device of up to 18 MiB is looked at as a whole.
+/// Without `overwrite` each must be blank: no superblock of a volume, and zeros or holes in the
+/// first and the last MiB and in 256 places between, of 64 KiB each. A device of up to 18 MiB is
+/// checked as a whole.
 ///
-/// Errors: as of devices that a volume is made of: one cannot be opened, is in use, is named twice,
-/// is not blank.
+/// Errors: a device cannot be opened, is in use, is named twice or is not blank.
 pub fn open_scratch(paths: &[PathBuf], overwrite: bool) -> Result<Vec<FileDevice>, FolderError> {
     let mut devices = Vec::with_capacity(paths.len());
     for (nth, path) in paths.iter().enumerate() {
@@ -40,7 +39,7 @@ pub fn open_scratch(paths: &[PathBuf], overwrite: bool) -> Result<Vec<FileDevice
     Ok(devices)
 }
 
-/// Whether a device has zeros wherever it is looked at.
+/// True if a device has zeros at all places that are checked.
 fn is_blank(device: &FileDevice) -> Result<bool, FolderError> {
     let mut buffer = AlignedBuf::zeroed(EDGE_BYTES as usize);
     for (at, len) in places(device.len_bytes(), u64::from(device.block_len_bytes())) {
@@ -87,8 +86,8 @@ mod tests {
         }
     }
 
-    /// One byte that is not zero, wherever it is looked at; volumes are made beside one that lies
-    /// behind the front.
+    /// One byte that is not zero, in each checked place. Volumes are made beside one that is behind
+    /// the front.
     #[test]
     fn a_byte_in_a_place_that_is_looked_at_is_enough_to_refuse() {
         let folder = tempfile::tempdir().expect("a folder");

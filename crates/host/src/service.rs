@@ -1,7 +1,7 @@
-//! A volume with its folder: obeys orders, takes spares, remembers what is where.
+//! A volume with its folder: obeys orders, takes spares, remembers the place of each device.
 //!
-//! The same whether the volume is served (orders come over the control socket) or opened for one
-//! command.
+//! It is the same for a served volume, whose orders come over the control socket, and for one that
+//! is opened for one command.
 
 mod care;
 mod checks;
@@ -37,32 +37,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How often it looks after devices.
+/// Interval of the care for devices.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Over how many looks a rate is measured.
+/// Number of intervals over which a rate is measured.
 const SAMPLES: usize = 20;
 
-/// What an operator is told when a volume that had failed serves again.
+/// Message when a volume that had failed serves again.
 const BACK: &str = "The volume is back in service: clients have to connect again, and writes that were not flushed are lost.";
 
 /// A volume with its folder.
 pub struct Service {
-    /// The volume as it runs now: another one after it failed and was opened anew.
+    /// The volume as it runs now: another one after it failed and was opened again.
     running: Mutex<Arc<Host>>,
     options: Option<HostOptions>,
     geometry: Geometry,
     superblock: Superblock,
     only_looks: bool,
-    /// It is served to be read only.
+    /// True if the volume is served read-only.
     reads_only: bool,
-    /// Of a volume that is only looked at: a claim that is held, and whether its claimant is known
-    /// to serve or not.
+    /// Of a volume that is only reported on: a claim that is held, and whether its claimant serves,
+    /// if that is known.
     claimed: Option<(Option<bool>, Claim)>,
     state: Mutex<State>,
-    /// What the status says of it.
+    /// Copy of the state for the status.
     known: Mutex<Arc<Known>>,
-    /// The volume is being opened anew.
+    /// True while the volume is opened again.
     revives: AtomicBool,
     ending: Mutex<bool>,
     ended: Condvar,
@@ -75,34 +75,35 @@ struct State {
     folder: Option<Folder>,
     devices: Vec<Option<Arc<dyn Device>>>,
     spares: Vec<(PathBuf, Arc<dyn Device>)>,
-    /// Spares that cannot be used, and why.
+    /// Spares that cannot be used, with the reason.
     bad_spares: BTreeMap<PathBuf, String>,
     problems: BTreeMap<u32, String>,
     /// Slots that have had a device since the volume was opened.
     used: BTreeSet<u32>,
     /// By slot, devices that work and are being replaced.
     replacements: BTreeMap<u32, Replacement>,
-    /// When, stripes rebuilt, blocks written by it.
+    /// Times, with the stripes rebuilt and the blocks written then.
     samples: VecDeque<(Instant, u64, u64)>,
-    /// Since when clients are served, and how many servers have died before.
+    /// Since when clients are served, and the deaths of servers before.
     serves: Option<(Instant, Deaths)>,
-    /// Whether a device that is far slower than the others is given up.
+    /// True if a device that is far slower than the others is given up.
     evicts_slow: bool,
     strays: Strays,
     returning: Returning,
 }
 
-/// How often servers of a volume have died since somebody began to serve it.
+/// Deaths of the servers of a volume since it was first served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deaths {
     /// Of faults of their own.
     pub of_its_own: u32,
-    /// Of what serves NBD, when a client went away with requests under way; not among those.
+    /// Of the NBD server, when a client went away with requests under way; not counted in
+    /// `of_its_own`.
     pub by_clients: u32,
 }
 
 impl State {
-    /// Remembers the devices of an opening.
+    /// Takes the devices of an opening.
     fn take(
         &mut self,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -114,14 +115,14 @@ impl State {
             self.devices[slot.0 as usize] = Some(device);
         }
         let State { devices, problems, used, .. } = self;
-        // What is there needs no excuse.
+        // A device that is here has no problem.
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
         *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         self.samples.clear();
     }
 
-    /// Closes devices that the volume does without because they ran separately: nothing is written
-    /// to them until their operator says so.
+    /// Closes devices that ran separately and that the volume does without: nothing is written to
+    /// them until the operator says so.
     fn leave_those_apart(&mut self, host: &Host) {
         let Ok(Report { status, .. }) = host.report() else { return };
         for (slot, history) in status.apart {
@@ -140,13 +141,13 @@ impl State {
 
     /// Opens the spares that the folder names.
     fn open_spares(&mut self, geometry: &Geometry) {
-        // What was open is closed first: it would be in use by ourselves.
+        // Spares that are open are closed first: their files would be in use by this process.
         (self.spares, self.bad_spares) = (Vec::new(), BTreeMap::new());
         let Some(folder) = &self.folder else { return };
         let closed = Instant::now() + CLOSING;
         for path in &folder.config().spares {
             let tried = open_soon(&folder.path(path), closed).map_err(FolderError::from);
-            // The name may be that of another device by now, which nobody has offered.
+            // The name can be that of another device now, which the operator has not offered.
             let is_good = |device: &Arc<dyn Device>| {
                 folder.check_formatting()?;
                 check_every_len(geometry, device)?;
@@ -169,8 +170,8 @@ impl Service {
         Ok(service)
     }
 
-    /// Opens the volume of a folder to see how it stands: nothing is written to its devices. Of
-    /// orders only the one for its status makes sense.
+    /// Opens the volume of a folder to report its state: nothing is written to its devices. It
+    /// obeys only [`Order::Status`].
     pub fn look(mut folder: Folder) -> Result<Service, FolderError> {
         let (host, opened) = folder.look()?;
         let claims = claim::held(&opened.devices, &opened.superblock, None);
@@ -181,8 +182,8 @@ impl Service {
         Ok(Service { claimed, ..Service::with(folder, (host, None), opened, true) })
     }
 
-    /// Opens the volume of a folder to be read: nothing is written, so that neither its devices nor
-    /// the folder need be writable.
+    /// Opens the volume of a folder read-only: nothing is written, so neither its devices nor the
+    /// folder need be writable.
     pub fn start_to_read(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host_to_read(options.clone())?;
         Ok(Service { reads_only: true, ..Service::with(folder, (host, options), opened, true) })
@@ -229,31 +230,30 @@ impl Service {
         }
     }
 
-    /// For clients.
+    /// Returns a client's handle.
     pub fn handle(&self) -> Handle {
         self.host().handle()
     }
 
-    /// Says that this process serves clients from now on, and how many before it have died.
+    /// Notes that this process serves clients from now on, and the deaths of servers before it.
     pub fn serves(&self, deaths: Deaths) {
         self.lock().serves = Some((Instant::now(), deaths));
     }
 
-    /// Whether a device that is far slower than the others is given up, if another may still be
-    /// lost then.
+    /// Sets whether a device that is far slower than the others is given up, if another device can
+    /// still be lost after it.
     pub fn evict_slow(&self, evicts_slow: bool) -> Result<(), FolderError> {
         self.lock().evicts_slow = evicts_slow;
         Ok(self.host().set_evicts_slow(evicts_slow)?)
     }
 
-    /// The volume below, as it runs now.
+    /// Returns the volume as it runs now.
     pub fn host(&self) -> Arc<Host> {
         lock(&self.running).clone()
     }
 
-    /// Looks after devices until the end is asked for: spares for what is lost, and what the folder
-    /// says of it. `false`: the volume has ended by a fault of its own, and only another process
-    /// can open it anew.
+    /// Cares for devices until the end is asked for. `false`: the volume has ended by a fault of
+    /// its own, and only another process can open it again.
     pub fn wait_for_end(&self) -> bool {
         let mut ending = lock(&self.ending);
         while !*ending {
@@ -270,7 +270,7 @@ impl Service {
         true
     }
 
-    /// Who has taken the volume from this server, which has ended of it.
+    /// Returns the host that has taken the volume from this server and so ended it.
     pub fn taken_by(&self) -> Option<Claimant> {
         self.host().taken_by()
     }
@@ -286,12 +286,12 @@ impl Service {
         self.end();
         self.host().hurry();
         self.look_after();
-        // Nobody is left to end them.
+        // No client is left to end them.
         for epoch in self.host().report().map(|report| report.epochs).unwrap_or_default() {
             let (handle, id) = (self.host().handle(), EpochId(epoch.epoch));
             let sealed = epoch.on_timeout == OnTimeout::Seal && handle.close_epoch(id, true).is_ok();
             if !sealed {
-                // It has ended by itself, or what it wrote was never to be seen.
+                // It has ended by itself, or is to be aborted.
                 let _ = handle.close_epoch(id, false);
             }
         }
@@ -310,7 +310,7 @@ impl Service {
         stopped.map_err(FolderError::from)
     }
 
-    /// Takes the lock. What a panic under it has left half done is put in order first.
+    /// Takes the lock. State that a panic under the lock left half done is put in order first.
     fn lock(&self) -> Held<'_> {
         let state = self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
@@ -321,8 +321,8 @@ impl Service {
         Held { service: self, state }
     }
 
-    /// Does what it is told. An order that panics is a fault of this program: it is said so, and
-    /// nothing else ends.
+    /// Obeys an order. An order that panics is a fault of this program: the answer says so, and the
+    /// service goes on.
     pub fn obey(&self, order: &Order) -> Answer {
         self.mishaps.guard(Part::Orders, || self.obey_it(order)).unwrap_or_else(Answer::own_fault)
     }
@@ -516,12 +516,12 @@ impl Service {
         let new = open_soon(path, Instant::now() + CLOSING)?;
         let asked = Timely::of(&new);
         let found = match takes_part(&report, slot) {
-            // The device itself is here: what says that it is that one is a copy, and nobody
-            // recorded what it lacks.
+            // The device of the slot is here. Another with its name is a copy, and its lacks are
+            // not recorded.
             true => Found::Blank,
             false => self.found(&state, slot, &asked)?,
         };
-        // First what no confirmation helps against.
+        // First the errors that no confirmation overrides.
         self.check_len(slot, &*new)?;
         match found {
             Found::Blank => {
@@ -537,7 +537,7 @@ impl Service {
             }
             wipe(&asked)?;
         }
-        // An opening anew needs the device to be closed first.
+        // Opening the volume again needs the device to be closed.
         drop(asked);
         if stays {
             if Service::is_being_replaced(&state, slot) {
@@ -596,14 +596,14 @@ impl Service {
         Err(FolderError::Lacking { here, gone })
     }
 
-    /// Opens a volume that has failed anew, from the devices that are here, as a start of the
+    /// Opens a volume that has failed again, from the devices that are here, as a start of the
     /// server would.
     ///
-    /// What was written and not flushed is lost with the engine that failed: it had been answered,
-    /// so no client of it may be told that it is durable. Handles of before say
-    /// [`HostError::Stopped`] for ever; clients that connect anew get others.
+    /// Unflushed writes are lost with the engine that failed. They had been answered, so their
+    /// clients must not learn from a later flush that they are durable: old handles return
+    /// [`HostError::Stopped`] for ever, and clients that connect again get new ones.
     ///
-    /// Errors: the volume would not open. It stays as it was: what can still be read is.
+    /// Errors: the volume would not open. It stays as it was, for reads of the remaining data.
     fn revive(&self, state: &mut State) -> Result<(), FolderError> {
         self.check_opens(self.attached(state)?)?;
         self.open_again(state)
@@ -651,7 +651,7 @@ impl Service {
         check_len(&self.geometry, slot, device)
     }
 
-    /// What a device holds, in the eyes of the volume as it is now.
+    /// Judges the content of a device, as the volume is now.
     fn found(&self, state: &State, slot: Slot, device: &dyn Device) -> Result<Found, FolderError> {
         let Some(held) = newest_superblock_of(device, &self.geometry) else {
             return Ok(Found::Blank);
@@ -663,8 +663,8 @@ impl Service {
             return Ok(Found::Blank);
         };
         let goes_on = newest.history == held.history || newest.ancestors.contains(&held.history);
-        // What took part in this session has its superblock. One without is a copy of an earlier
-        // time: it lacks more than was recorded.
+        // A device that took part in this session has its superblock. One without is a copy of an
+        // earlier time: it lacks more than was recorded.
         let is_itself = !state.used.contains(&slot.0) || held.session == newest.session;
         Ok(if held.slot == slot && goes_on && is_itself { Found::Stale } else { Found::Blank })
     }
@@ -756,10 +756,10 @@ impl Service {
         let asked = Timely::of(&device);
         let found = self.found(state, slot, &asked)?;
         if found != Found::Stale && !place.joining {
-            // Only its operator may say that what is in it can go.
+            // Only the operator may permit the loss of its content.
             return check_to_make(&asked, false);
         }
-        // The name may be that of another device by now, which nobody has offered.
+        // The name can be that of another device now, which the operator has not offered.
         if newest_superblock_of(&asked, &self.geometry).is_none() {
             state.check_formatting()?;
             check_no_volume(&asked)?;

@@ -1,11 +1,11 @@
-//! File systems and partition tables by their marks at the front of a device, for the message that
-//! refuses to destroy them.
+//! File systems and partition tables, recognised by their magic numbers at the front of a device,
+//! for the message that refuses to destroy them.
 
-/// A mark: its offset, its bytes, and the name of what has it.
+/// A magic number: its offset, its bytes, and the name of the file system or table.
 type Mark = (usize, &'static [u8], &'static str);
 
-/// The common ones; of several the first counts, so that a file system stands before the boot
-/// sector that it has as well.
+/// Common ones. The first match counts, so a file system is before the boot sector that it also
+/// has.
 const MARKS: &[Mark] = &[
     (0, b"XFSB", "an xfs file system"),
     (0, b"LUKS\xba\xbe", "a LUKS encrypted device"),
@@ -24,12 +24,12 @@ const MARKS: &[Mark] = &[
     (510, b"\x55\xaa", "a partition table (MBR)"),
 ];
 
-/// Where a label of ZFS has the names of its pool, and their length.
+/// Bytes of a ZFS label with the name of its pool and its length.
 const ZFS_NAMES: std::ops::Range<usize> = 16 << 10..128 << 10;
 
 /// Returns the content of a device by the first 128 KiB, with its label if it has one.
 ///
-/// `None`: the mark of none of them is there.
+/// `None`: none of them is there.
 pub(crate) fn of_front(front: &[u8]) -> Option<String> {
     let is_at = |at: usize, mark: &[u8]| front.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let marked = MARKS.iter().find(|(at, mark, _)| is_at(*at, mark));

@@ -1,13 +1,13 @@
-//! Calls a device slow, as a warning that a person can trust and act upon.
+//! Slow devices: a warning that an operator can trust and act upon.
 //!
-//! Reads go around a late device within milliseconds ([`crate::latency`]), because a wrong guess
-//! costs little there. This warning costs sleep, or with `--evict-slow` a margin, so it needs more:
+//! Reads avoid a late device within milliseconds ([`crate::latency`]), because a wrong guess costs
+//! little there. This warning costs sleep, or with `--evict-slow` a margin, so it needs more:
 //!
 //! * Reads are compared over whole periods, a sixth of [`Rule::after`] each. A period says nothing
 //!   of a device with fewer than [`ENOUGH`] reads, unless these took half of the period.
 //! * A device is late in a period if its median read takes at least [`SLOW_TIMES`] times as long as
-//!   three quarters of the other devices, and [`LATE_US`] more. So it is never accused together with
-//!   a quarter of the others, as when several share a disk that is busy elsewhere.
+//!   three quarters of the other devices, and [`LATE_US`] more. So it is never accused together
+//!   with a quarter of the others, as when several share a disk that is busy elsewhere.
 //! * It is slow when it was late for [`Rule::after`] without a good period in between, in at least
 //!   [`LATE_PERIODS`] of them, over [`SURE`] reads or reads that took a third of the time.
 //! * The warning ends when the device was good for twice as long without a late period.
@@ -18,7 +18,7 @@ use pantile_volume::Slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Reads of a period that say something about a device.
+/// Reads that a period needs to judge a device.
 const ENOUGH: u64 = 8;
 
 /// Reads of all late periods together that suffice for a warning.
@@ -27,15 +27,15 @@ const SURE: u64 = 48;
 /// Late periods, at least, before a warning; good periods before its end.
 const LATE_PERIODS: u32 = 3;
 
-/// A read that takes this much longer than those of the others is late. Differences below are
-/// those of schedulers and caches, and slow nobody's work down.
+/// A read that takes this much longer than those of the others is late. Smaller differences come
+/// from schedulers and caches and slow no work down.
 pub(crate) const LATE_US: u32 = 2000;
 
 /// Reads of other devices count as at least this long: the times of a system are not steadier.
 pub(crate) const FLOOR_US: u32 = 100;
 
-/// A device is late from so many times as long as the others on, and once called slow, as long as
-/// it takes [`AGAIN_TIMES`].
+/// A device is late if its reads take this many times as long as those of the others. Once called
+/// slow, it stays late down to [`AGAIN_TIMES`].
 pub(crate) const SLOW_TIMES: u32 = 4;
 pub(crate) const AGAIN_TIMES: u32 = 2;
 
@@ -61,7 +61,7 @@ impl Tally {
         self.total_us.fetch_add(us.into(), Relaxed);
     }
 
-    /// Returns what was counted, and begins again.
+    /// Returns the counts, and begins again.
     pub(crate) fn take(&self) -> Period {
         let counts = self.classes.each_ref().map(|count| count.swap(0, Relaxed));
         let count: u64 = counts.iter().map(|&count| u64::from(count)).sum();
@@ -83,7 +83,7 @@ fn class_of(us: u32) -> usize {
     (4 * (octave - 1) + ((us >> (octave - 2)) & 3)) as usize
 }
 
-/// The shortest time of a class.
+/// Returns the shortest time of a class.
 fn least_of(class: usize) -> u32 {
     match class {
         0..4 => class as u32,
@@ -102,15 +102,15 @@ pub(crate) struct Period {
 /// A device that is called slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// How many times as long as the others it took for a read when it was late last.
+    /// Duration of its reads divided by that of the others, in its last late period.
     pub times: u32,
     /// The median of its reads then.
     pub median_us: u32,
-    /// For how long it has been late.
+    /// Time for which it has been late.
     pub for_time: Duration,
 }
 
-/// How long a device is late before it is called slow.
+/// Time for which a device is late before it is called slow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     pub(crate) after: Duration,
@@ -126,7 +126,7 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Default)]
 struct Watched {
-    /// The last median that said something.
+    /// The last median of a period that judged it.
     usual_us: Option<u32>,
     late: Option<Streak>,
     slow: Option<Called>,
@@ -150,7 +150,7 @@ struct Called {
     good_periods: u32,
 }
 
-/// What a period says of a device.
+/// Judgement of a device after a period.
 enum Verdict {
     Nothing,
     Good,
@@ -162,14 +162,14 @@ impl Watch {
         Watch { rule, begun: Duration::ZERO, slots: vec![Watched::default(); slots] }
     }
 
-    /// Forgets a slot, whose device is another from now on.
+    /// Forgets a slot, because its device was exchanged.
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(watched) = self.slots.get_mut(slot.0 as usize) {
             *watched = Watched::default();
         }
     }
 
-    /// The device of a slot, if it is called slow.
+    /// Returns the device of a slot, if it is called slow.
     pub(crate) fn slow(&self, slot: Slot) -> Option<Slow> {
         self.slots.get(slot.0 as usize)?.slow.map(|called| called.slow)
     }
@@ -181,7 +181,7 @@ impl Watch {
         if len < usual_len {
             return;
         }
-        // Nobody looked for long. What was read then lies somewhere in it.
+        // No call for long: the reads can be of any moment of that time.
         let len = len.min(usual_len * 2);
         self.begun = now;
         let periods: Vec<Period> = tallies.map(Tally::take).collect();

@@ -1,7 +1,6 @@
-//! What devices say of the volume that they are part of: superblocks in their places, and the text
-//! of a code.
+//! Superblocks of devices, and the text of a code.
 //!
-//! A superblock lies twice at the front of a device and once behind its last chunk; each place is
+//! A superblock is stored twice at the front of a device and once behind its last chunk; each is
 //! enough. docs/volume-format.md has the zones.
 
 use crate::FolderError;
@@ -13,27 +12,27 @@ use pantile_volume::{Geometry, Slot};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Where the text of a code lies that no family names.
+/// Offset of the text of a code that no family names.
 pub(crate) const DEFINITION_AT: u64 = 2 * BLOCK as u64;
 
-/// Blocks at the end of a device that are looked through for the copy of a superblock: 8 MiB. What
-/// a volume leaves of equal devices is less than a stripe and what the next one would make the
-/// journal and the log longer by, 4 MiB at the most.
+/// Blocks at the end of a device that are searched for the copy of a superblock: 8 MiB. A volume
+/// leaves unused less than a stripe of each equal device and at most 4 MiB by which a longer
+/// journal and log would exceed it.
 pub(crate) const TAIL_BLOCKS: u64 = 2048;
 
-/// The newest superblock of a device, from any of its three places; of this volume, if one is
-/// named.
+/// Returns the newest superblock of a device, from any of its three places; of this volume, if one
+/// is named.
 pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -> Option<Superblock> {
     let found = superblocks(device).into_iter().map(|(_, found)| found);
     let found = found.filter(|found| volume.is_none_or(|volume| found.volume == volume));
     found.max_by_key(|found| (found.session, found.update))
 }
 
-/// The superblock of a device that is being made a copy of the one in its slot, and is no member of
-/// the volume: any of its three places that says so counts.
+/// Returns the superblock of a device that is being made a copy of the one in its slot, and is no
+/// member of the volume: one of its three places with the mark is enough.
 ///
-/// The places are made those of a member one after the other, the one behind the last chunk last,
-/// so that a copy that a crash cuts off is one until it is whole.
+/// At the end of the copy the places become those of a member one after the other, the one behind
+/// the last chunk last. So a copy that a crash cuts off keeps its mark until it is whole.
 pub(crate) fn copy_under_way(device: &dyn Device) -> Option<Superblock> {
     let copies = all_superblocks(device).into_iter().filter(|(_, found)| is_of_copy(found));
     copies.map(|(_, found)| found).next()
@@ -43,8 +42,9 @@ fn is_of_copy(found: &Superblock) -> bool {
     found.copy_begun > 0
 }
 
-/// The same, if the copy may lie where devices of this geometry have it: a device may be longer
-/// than its volume needs, and one whose front was overwritten does not say by how much.
+/// As [`newest_superblock`], but also looks for the copy where devices of this geometry have it: a
+/// device can be longer than its volume needs, and one whose front was overwritten does not say by
+/// how much.
 pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
     newest_superblock(device, Some(geometry.volume)).or_else(|| {
         if superblock_at(device, 0).or_else(|| superblock_at(device, 1)).is_some() {
@@ -60,8 +60,8 @@ pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> 
     })
 }
 
-/// The superblocks of a device, and the blocks that they lie in; none of a device that is being
-/// made a copy.
+/// Returns the superblocks of a device with their blocks; none of a device that is being made a
+/// copy.
 fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let found = all_superblocks(device);
     match found.iter().any(|(_, found)| is_of_copy(found)) {
@@ -70,9 +70,8 @@ fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     }
 }
 
-/// The superblocks of a device, member or copy under way, and the blocks that they lie in. Where
-/// the front has one it says where the copy is; where it has none the copy is looked for at the
-/// end.
+/// Returns the superblocks of a device, member or copy under way, with their blocks. One at the
+/// front names the place of the copy; without it the end is searched.
 pub(crate) fn all_superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let at = |block: u64| Some((block, superblock_at(device, block)?));
     let mut found: Vec<(u64, Superblock)> = [0, 1].into_iter().filter_map(at).collect();
@@ -98,7 +97,7 @@ fn decode_any(bytes: &[u8]) -> Option<Superblock> {
     Superblock::decode(bytes).or_else(|_| Superblock::decode_copy(bytes)).ok()
 }
 
-/// Why nothing of a volume was found on a device, for people.
+/// Returns why nothing of a volume was found on a device, in words.
 pub(crate) fn nothing_on(device: &dyn Device) -> String {
     if let Some(copy) = copy_under_way(device) {
         return format!("it is an unfinished copy of device {} of the volume '{}'", copy.slot.0, copy.name);
@@ -110,29 +109,29 @@ pub(crate) fn nothing_on(device: &dyn Device) -> String {
     }
 }
 
-/// Where the copy of a superblock lies: behind the last chunk, which is the last block only of a
-/// device that is as long as it must be.
+/// Returns the block of a superblock's copy: behind the last chunk. It is the last block only of a
+/// device without unused space.
 fn copy_of(superblock: &Superblock) -> Option<u64> {
     superblock.shape.device_blocks_needed()?.checked_sub(1)
 }
 
-/// The copy in a block, if it is one.
+/// Returns the copy in a block, if it is one.
 fn copy_at(device: &dyn Device, block: u64) -> Option<Superblock> {
     superblock_at(device, block).filter(|found| is_copy(device, block, found))
 }
 
-/// Whether a superblock is the copy that lies in this block. What users store may look like one,
-/// but says that it belongs elsewhere.
+/// True if a superblock is the copy that belongs in this block. User data can look like one, but
+/// name another block.
 fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
     copy_of(found) == Some(block)
         || (block + 1) * BLOCK as u64 > device.len_bytes().saturating_sub(BLOCK as u64)
 }
 
-/// The copy that lies nearest to the end of a device, and its block.
+/// Returns the copy that is nearest to the end of a device, and its block.
 pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
     let blocks = device.len_bytes() / BLOCK as u64;
     if blocks == 0 {
-        // A sector or some, and no block.
+        // It is shorter than a block.
         return None;
     }
     let first = blocks.saturating_sub(TAIL_BLOCKS);
@@ -144,8 +143,8 @@ pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
         .find(|(block, found)| is_copy(device, *block, found))
 }
 
-/// The geometry that a superblock tells of. The text of a code that no family names is taken from
-/// whichever of the volume's devices has it whole: there is one on each.
+/// Returns the geometry of a superblock. The text of a code that no family names is stored on each
+/// device; the first that is whole is used.
 pub(crate) fn geometry_of<'d>(
     superblock: &Superblock,
     devices: impl IntoIterator<Item = &'d dyn Device>,
@@ -165,8 +164,8 @@ pub(crate) fn geometry_of<'d>(
     })
 }
 
-/// The definition area of a device, if it is the one that a superblock speaks of; zeros if the
-/// superblock needs none.
+/// Returns the definition area of a device, if it matches the superblock; zeros if the superblock
+/// needs none.
 pub(crate) fn definition_of(superblock: &Superblock, device: &dyn Device) -> Option<AlignedBuf> {
     let Some(definition) = superblock.definition else { return Some(AlignedBuf::zeroed(BLOCK)) };
     let blocks = u64::from(definition.len).div_ceil(BLOCK as u64);

@@ -1,7 +1,7 @@
-//! What can be said of a volume that cannot be opened: what each path of its folder holds.
+//! State of a volume that cannot be opened: the content of each path of its folder.
 //!
-//! Only superblocks are read. Whether a device lacks anything the maps know, and they cannot be
-//! had.
+//! Only superblocks are read. Whether a device lacks writes is known to the maps, which are
+//! unreadable.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
 use crate::folder::{as_another_one, ran_separately};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a path holds.
+/// Content of a path.
 struct Held {
     device: Option<Arc<dyn Device>>,
     superblock: Option<Superblock>,
@@ -26,7 +26,7 @@ struct Held {
 }
 
 impl Folder {
-    /// How the volume stands that could not be opened, and `why`.
+    /// Returns the state of a volume that could not be opened because of `why`.
     pub fn survey(&self, why: &FolderError) -> StatusReport {
         let mut held: BTreeMap<u32, Held> =
             self.config().devices.keys().map(|&slot| (slot, self.held(slot))).collect();
@@ -119,7 +119,7 @@ impl Folder {
     }
 }
 
-/// What the devices are held against.
+/// The superblock and geometry that devices are compared with.
 struct Judge<'h> {
     newest: Option<&'h Superblock>,
     geometry: Option<&'h Geometry>,
@@ -127,17 +127,17 @@ struct Judge<'h> {
 }
 
 impl Judge<'_> {
-    /// What is used as the device of a slot, as an opening chooses it.
+    /// Returns the device of a slot, as an opening chooses it.
     fn device(&self, slot: Slot) -> Option<&Held> {
         let claims = self.held.iter().filter_map(|(line, held)| {
             let found = held.superblock.as_ref().filter(|found| found.slot == slot)?;
             Some(((found.session, found.update, Slot(*line) == slot), held))
         });
-        // Of those that are alike the first, as an opening has it.
+        // Of equal ones the first, as an opening chooses.
         claims.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, held)| held)
     }
 
-    /// Why a slot counts as lost.
+    /// Returns why a slot counts as lost.
     fn problem(&self, slot: u32) -> Option<String> {
         let Some(held) = self.device(Slot(slot)) else {
             let told = match self.held.get(&slot) {

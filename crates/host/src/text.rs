@@ -1,15 +1,15 @@
-//! Texts that strangers wrote parts of, as they are told to people.
+//! Texts with parts of strangers, made harmless for a terminal.
 
-/// Whether a terminal shows a character as what it is: it is nothing to be obeyed, and does not
-/// hide how the text is read.
+/// True if a terminal shows a character as itself: it is no control character and does not change
+/// how the text is read.
 pub fn is_harmless(c: char) -> bool {
     let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     !c.is_control() && !hides
 }
 
-/// A text in which what a terminal would obey, or what would hide how it is read, is shown as an
-/// escape.
+/// Returns a text in which control characters, and characters that change how it is read, are
+/// escapes.
 pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,7 +27,7 @@ mod tests {
 
     /// A forged claim names its host so; a zero would also end the text for a program in C.
     #[test]
-    fn what_a_terminal_would_obey_is_an_escape() {
+    fn control_characters_become_escapes() {
         let host = "\u{1b}]0;owned\u{7}\u{9b}2J\0\n\u{202e}ä";
         assert_eq!(harmless(host), r"\u{1b}]0;owned\u{7}\u{9b}2J\u{0}\n\u{202e}ä");
         assert!(harmless(host).chars().all(is_harmless));

@@ -1,12 +1,11 @@
-//! How much background I/O may be begun now: so many bytes a second, changed at any time.
+//! Rate of background I/O: bytes a second, changed at any time.
 
 use std::time::{Duration, Instant};
 
-/// The longest that one step may put off the next: a large I/O under a small rate must not stop
-/// all.
+/// Longest delay of the next step by one: a large I/O under a small rate must not stop all.
 const STEP_MAX: Duration = Duration::from_secs(10);
 
-/// A rate, and when it allows the next step.
+/// A rate, and the time of the next step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Throttle {
     bytes_per_s_max: Option<u64>,
@@ -22,17 +21,17 @@ impl Throttle {
         self.bytes_per_s_max
     }
 
-    /// From now on at this rate; `None`: as fast as it goes.
+    /// Sets the rate; `None`: no limit.
     pub(crate) fn set(&mut self, bytes_per_s_max: Option<u64>, now: Instant) {
         *self = Throttle::new(bytes_per_s_max, now);
     }
 
-    /// When the next step may begin.
+    /// Returns the time from which the next step may begin.
     pub(crate) fn next_at(&self) -> Instant {
         self.next_at
     }
 
-    /// A step begins. What was not used before is not saved up.
+    /// Begins a step. Unused rate is not saved up.
     pub(crate) fn begin(&mut self, bytes: u64, now: Instant) {
         if let Some(rate) = self.bytes_per_s_max {
             let step = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64).min(STEP_MAX);

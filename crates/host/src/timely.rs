@@ -1,14 +1,13 @@
-//! Devices asked by whoever cannot wait for ever.
+//! Devices whose operations end in time, for callers that must not wait for ever.
 //!
-//! The engine gives its devices requests and never waits for one; whoever looks at a device before
-//! the engine has it, or beside it (superblocks, claims, what a new device holds), waits for the
-//! answer. Behind a [`Timely`] such a wait has an end: each operation is done by another thread, on
-//! memory of its own, and is over for whoever asked when their patience is. It is an error then, as
-//! of a device that is gone.
+//! The engine gives its devices requests and never waits for one. Other callers wait for the
+//! answer: those that look at superblocks, claims or the content of a new device. Behind a
+//! [`Timely`] such a wait has an end: another thread does the operation, on memory of its own. When
+//! the caller's patience ends, so does the wait, with the error of a device that is gone.
 //!
-//! Invariants: a thread that waits for a device holds it open; a device that owes somebody an
-//! answer is asked nothing more, but refused at once, so that one that hangs costs one patience and
-//! one thread however often it is asked.
+//! Invariants: a thread that waits for a device holds it open; while an answer is late, further
+//! requests to the device are refused at once. A device that hangs so costs one patience and one
+//! thread, for any number of requests.
 
 use crate::locks::{lock, wait, wait_for};
 use pantile_device::{AlignedBuf, Device, DeviceError, Identity, OpKind, Part, PartMut, Site};
@@ -18,26 +17,26 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a device may take for an answer: longer than disks take to begin to turn, and not as
-/// long as a running volume waits before it gives a device up.
+/// Longest wait for an answer: longer than disks need to start turning, shorter than a running
+/// volume's patience with a device.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// Operations that nobody waits for any more and that have not ended, by what is asked.
+/// Late operations that have not ended, by the name of the device.
 static LATE: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
-/// Told when one of them ends.
+/// Notified when one of them ends.
 static ENDED: Condvar = Condvar::new();
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// What becomes of an answer.
+/// State of an answer.
 enum Wait<T> {
     UnderWay,
     There(T),
-    /// Nobody waits any more.
+    /// The caller has given up.
     Late,
 }
 
@@ -45,7 +44,7 @@ enum Wait<T> {
 pub(crate) struct Timely {
     device: Arc<dyn Device>,
     patience: Duration,
-    /// Threads that have nothing to do.
+    /// Idle threads.
     idle: Arc<Mutex<Vec<Sender<Job>>>>,
 }
 
@@ -54,17 +53,17 @@ impl Timely {
         Timely { device, patience, idle: Arc::default() }
     }
 
-    /// For whoever has [`PATIENCE`].
+    /// Waits [`PATIENCE`].
     pub(crate) fn of(device: &Arc<dyn Device>) -> Timely {
         Timely::new(device.clone(), PATIENCE)
     }
 
-    /// The same device and threads for whoever has another patience.
+    /// Returns the same device and threads with another patience.
     pub(crate) fn within(&self, patience: Duration) -> Timely {
         Timely { device: self.device.clone(), patience, idle: self.idle.clone() }
     }
 
-    /// Does something when the device owes nobody an answer any more, on a thread of its own.
+    /// Calls `what` on a thread of its own once the device has no late answer.
     pub(crate) fn when_it_answers(&self, what: impl FnOnce(&dyn Device) + Send + 'static) {
         let device = self.device.clone();
         let job = move || {
@@ -75,7 +74,7 @@ impl Timely {
             drop(late);
             what(&*device);
         };
-        // Without a thread it is not done, as after a crash.
+        // Without a thread it is not called, as after a crash.
         let _ = std::thread::Builder::new().name("late".into()).spawn(job);
     }
 
@@ -88,7 +87,7 @@ impl Timely {
         let device = self.device.clone();
         let job = move || {
             let result = what(&*device);
-            // Closed before anybody hears of it, who may open it again.
+            // Closed before the caller hears of it, who may open it again.
             drop(device);
             result
         };
@@ -114,7 +113,7 @@ impl Timely {
                 }
                 match next.recv() {
                     Ok(given) => job = given,
-                    // Nobody can ask any more.
+                    // All callers have gone.
                     Err(_) => return,
                 }
             }
@@ -123,7 +122,7 @@ impl Timely {
     }
 }
 
-/// Opens a device, or does what else `open` is, and does not wait for ever.
+/// Opens a device, by `open`, and waits for it only so long.
 pub(crate) fn open_within<T: Send + 'static>(
     path: &Path,
     patience: Duration,
@@ -135,7 +134,7 @@ pub(crate) fn open_within<T: Send + 'static>(
     within(path.display().to_string(), patience, at, move || open(&own), give)
 }
 
-/// Has something done by another thread, and waits so long for it.
+/// Runs a job on another thread, and waits for it only so long.
 fn within<T: Send + 'static>(
     name: String,
     patience: Duration,
@@ -270,7 +269,7 @@ mod tests {
         assert!(matches!(hangs, Err(DeviceError::Gone { errno: TIMED_OUT, .. })), "{hangs:?}");
         let (first, mut found) = (begun.elapsed(), block(0));
         assert!(first >= patience && first < patience * 20, "{first:?}");
-        // Whoever asks next is not kept waiting, whichever way they came.
+        // Later callers are refused at once, on every way.
         let begun = Instant::now();
         let others: Vec<Timely> = (0..100).map(|_| Timely::new(gated.clone(), patience)).collect();
         assert!(others.iter().all(|other| other.flush().is_err()));
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever_for_a_device_to_open() {
+    fn opening_a_device_that_hangs_ends() {
         let (go_on, waits) = channel::<()>();
         let path = Path::new("/dev/that-hangs");
         let brief = Duration::from_millis(200);

@@ -1,26 +1,26 @@
-//! A device that still works and the one that is to take its place, as one device.
+//! A device that still works and its replacement, as one device.
 //!
-//! The volume goes on with the old device while the new one becomes a copy of it, byte for byte:
-//! places on a device mean the same on both. Reads go to the old device first. A write goes to the
-//! old device, and, where the copy has passed, to the new one. So the old device has everything at
-//! every moment, and nothing is as near to being lost as it would be without it.
+//! The volume goes on with the old device while the new one becomes a copy of it, byte for byte,
+//! with every block at the same offset. Reads go to the old device first. A write goes to the old
+//! device and, where the copy has passed, to the new one. So the old device is complete at every
+//! moment, and the copy costs no redundancy.
 //!
-//! The first thing that the new device gets is a mark in the places of its superblocks, by which it
-//! is a copy under way and no member. When all is copied it is read back and compared with the old
-//! device. [`Twin::finish`] holds writes back, flushes the new device, writes the superblocks of the
-//! old one over the marks, flushes and reads them back, and only then lets its caller write down
-//! that the new device is the one; from then on the old device is neither read nor written. A crash
-//! before that leaves the old device, one after it the new one.
+//! The first thing that the new device gets is a mark in the places of its superblocks: it is a
+//! copy under way and no member. When all is copied it is read back and compared with the old
+//! device. [`Twin::finish`] then holds writes back, flushes the new device, writes the superblocks
+//! of the old one over the marks, flushes and reads them back. Only then its caller records that
+//! the new device is the member; from then on the old device is neither read nor written. A crash
+//! before that record leaves the old device, one after it the new one.
 //!
-//! Invariants: `copied` never shrinks; no write and no copy overlap in time and place; what is
-//! copied and was written before an acknowledged flush of the volume is on the old device until the
-//! new one is named, and durable on the new one when it is.
+//! Invariants: `copied` never shrinks. No write and no copy overlap in time and place. Before the
+//! new device is named, the old one has all copied writes of an acknowledged flush; when it is
+//! named, they are durable on the new one.
 //!
-//! What fails on the new device ends the replacement and harms nobody: the old device goes on
-//! alone. So does what hangs on it: nobody waits longer for the new device than [`HANGS`], which is
-//! less than a volume waits before it gives a device up, and would give up both. What fails on the
-//! old one is an error of the twin's, as it would be without the other; a read of what is copied is
-//! then answered by the new device.
+//! A failure of the new device ends the replacement and does no harm: the old device goes on alone.
+//! So does a hang: no request waits longer for the new device than [`HANGS`], which is less than a
+//! volume's patience with a device; the volume would give up both. A failure of the old device is
+//! an error of the twin, as without the new one, except that reads of copied blocks are then
+//! answered by the new device.
 
 use crate::folder::FRONT_BYTES;
 use crate::locks::lock;
@@ -36,31 +36,32 @@ use std::time::{Duration, Instant};
 /// Bytes copied at a time. A write to a place that is being copied waits for this much.
 pub(crate) const STEP_BYTES: usize = 1 << 20;
 
-/// How long a finish holds new writes back for those that have begun.
+/// Longest wait of a finish for writes that have begun.
 const WRITES_END: Duration = Duration::from_secs(3);
 
-/// How long the new device may take for a copy, or for a write beside it.
+/// Longest time of the new device for a copy, or for a write beside it.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// How long each device may take for something while a finish holds writes back. All of it together
-/// is less than a volume waits for a device that hangs, as what hangs once is not asked again.
+/// Longest time of each device for an operation while a finish holds writes back. All of them
+/// together take less than a volume's patience with a device, since one that hangs gets no further
+/// operation.
 const HELD: Duration = Duration::from_secs(5);
 
 /// Time for the flush of a whole copy; nothing waits for it.
 const COPY_FLUSHED: Duration = Duration::from_secs(600);
 
-/// How far a replacement is.
+/// State of a replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The old device is the volume's, and is being copied.
+    /// The old device is the member, and is being copied.
     Copies,
-    /// The new device is the volume's.
+    /// The new device is the member.
     Retired,
-    /// The old device is the volume's for good.
+    /// The old device is the member for good.
     Abandoned(Ended),
 }
 
-/// Why a replacement ended without the new device.
+/// Reason why a replacement ended without the new device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The new device failed.
@@ -70,13 +71,13 @@ pub(crate) enum Ended {
         /// The first block that differs, in bytes.
         at: u64,
     },
-    /// The folder could not be made to name it.
+    /// The folder could not be changed to name it.
     NotNamed,
-    /// A person cancelled it.
+    /// The operator cancelled it.
     Cancelled,
 }
 
-/// How long devices may take.
+/// Time limits for devices.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience {
     hangs: Duration,
@@ -92,14 +93,14 @@ impl Patience {
 pub(crate) struct Twin {
     old: Arc<dyn Device>,
     new: Arc<dyn Device>,
-    /// The new device while it is not the volume's.
+    /// The new device while it is no member.
     asked: Timely,
     patience: Patience,
     len_bytes: u64,
-    /// Where superblocks lie, ascending.
+    /// Blocks of the superblocks, ascending.
     withheld: Vec<u64>,
-    /// The block written there while the new device is a copy under way; zeros in a volume that knows no
-    /// such mark.
+    /// The block written there while the new device is a copy under way; zeros for a volume whose
+    /// format has no mark.
     mark: AlignedBuf,
     state: Mutex<State>,
     moved: Condvar,
@@ -115,9 +116,9 @@ struct State {
     copied: u64,
     /// The range that is being copied or compared.
     copying: Range<u64>,
-    /// All of that is durable there.
+    /// The copied bytes are durable there.
     flushed: bool,
-    /// Everything before it was read back and is the same.
+    /// Everything before it was read back and found equal.
     verified: u64,
     /// The superblocks are being copied: no write begins.
     finishing: bool,
@@ -145,12 +146,12 @@ struct Writing<'t> {
     is_copied: bool,
 }
 
-/// Lets writes begin again, whatever becomes of the finish.
+/// Lets writes begin again, however the finish ends.
 struct Finishing<'t>(&'t Twin);
 
 impl Twin {
-    /// `len_bytes`: what the volume uses of the devices, neither of which is shorter. `withheld`:
-    /// where superblocks lie, in bytes, one block each. `mark`: what lies there meanwhile, a block;
+    /// `len_bytes`: the used length of both devices, neither of which is shorter. `withheld`:
+    /// offsets of the superblocks, one block each. `mark`: the block written there during the copy;
     /// empty: zeros.
     pub(crate) fn new(
         (old, new): (Arc<dyn Device>, Arc<dyn Device>),
@@ -187,13 +188,13 @@ impl Twin {
         }
     }
 
-    /// How far it is, and how many bytes are copied.
+    /// Returns its state and the number of bytes copied.
     pub(crate) fn progress(&self) -> (Phase, u64) {
         let state = self.lock();
         (state.phase.clone(), state.copied)
     }
 
-    /// Bytes that were read back and are the same.
+    /// Returns the number of bytes that were read back and found equal.
     pub(crate) fn verified_bytes(&self) -> u64 {
         self.lock().verified
     }
@@ -209,25 +210,26 @@ impl Twin {
         self.abandon(Ended::Cancelled);
     }
 
-    /// Takes the marks from the new device, which is not the volume's, and makes its front blank.
+    /// Wipes the marks from the new device, which is no member, and makes its front blank.
     pub(crate) fn let_go_of_new(&self) {
         self.wipe_withheld();
         let front = AlignedBuf::zeroed(FRONT_BYTES.min(self.len_bytes) as usize);
-        // One that cannot be written is not offered again before a person has seen to it.
+        // If it cannot be written, it is not offered again before the operator names it.
         let _ = self.asked.within(self.patience.held).write_at(0, &[front.whole()]);
     }
 
-    /// Blocks that the old device could not read when they were copied. They are zeros on the new
-    /// one, which is as bad and is found so.
+    /// Returns the number of blocks that the old device could not read when they were copied. They
+    /// are zeros on the new one, and found bad as such.
     pub(crate) fn unreadable_blocks(&self) -> u64 {
         lock(&self.unreadable).len() as u64
     }
 
-    /// Copies the next [`STEP_BYTES`], flushes the copy, or compares the next [`STEP_BYTES`] of both
-    /// devices. By one thread at a time, and not before writes to the old device have ended that did
+    /// Copies the next [`STEP_BYTES`], flushes the copy, or compares the next [`STEP_BYTES`] of
+    /// both devices. One thread calls it, after the writes to the old device that did not pass the
+    /// twin.
     /// not pass the twin.
     ///
-    /// Errors: the old device does not answer. The place is tried again by the next step.
+    /// Errors: the old device does not answer. The next step tries the place again.
     pub(crate) fn step(&self) -> Result<Step, DeviceError> {
         let (range, compares) = {
             let mut state = self.lock();
@@ -280,7 +282,8 @@ impl Twin {
         step
     }
 
-    /// Marks the new device as a copy under way, durably: whatever it was, it is no member now.
+    /// Marks the new device as a copy under way, durably: from here on it is no member of any
+    /// volume.
     fn mark_new(&self) -> Step {
         let write = |&at: &u64| self.asked.write_at(at, &[self.mark.whole()]);
         let written = self.withheld.iter().try_for_each(write).and_then(|()| self.asked.flush());
@@ -305,8 +308,8 @@ impl Twin {
         }
     }
 
-    /// Reads a range of the new device, and holds it against the bytes of the old one, but for
-    /// superblocks and blocks that the old one did not read, now or when it was copied.
+    /// Compares a range of the new device with the bytes of the old one, except superblocks and
+    /// blocks that the old one could not read, now or when it was copied.
     fn compare(&self, range: &Range<u64>, bytes: &AlignedBuf, unreadable: &[u64]) -> Result<(), Ended> {
         let mut there = AlignedBuf::zeroed(bytes.len());
         self.asked.read_at(range.start, there.whole_mut()).map_err(Ended::Failed)?;
@@ -324,14 +327,17 @@ impl Twin {
         }
     }
 
-    /// Makes the new device the volume's. `name` writes down that it is, so that it survives a
-    /// crash; while it runs nothing is written.
+    /// Makes the new device the member. `name` records that durably; while it runs nothing is
+    /// written.
     ///
-    /// Returns whether the new device is the volume's from now on. If it is not, the old one is:
-    /// the new one failed, or the old one does not read or does not end its writes, and then it may
-    /// be tried again. Errors: those of `name`; the old device is the volume's, and the new one
-    /// says nothing. Cost: writes are held back for [`WRITES_END`] and four times [`HELD`] at the
-    /// most, and as long as `name` takes.
+    /// Returns true if the new device is the member from now on. Otherwise the old one is: the new
+    /// one failed, or the old one does not read or does not end its writes, and then `finish` can
+    /// be called again.
+    ///
+    /// Errors: those of `name`; the old device is the member.
+    ///
+    /// Cost: writes are held back for at most [`WRITES_END`] and four times [`HELD`], and as long
+    /// as `name` takes.
     pub(crate) fn finish<E>(&self, name: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         if !self.is_copied() {
             return Ok(false);
@@ -343,7 +349,7 @@ impl Twin {
         while !state.writes.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // A device hangs. It is given up, or answers, and then it is tried again.
+                // A device hangs. It is given up, or answers, and then `finish` is called again.
                 drop(state);
                 return Ok(false);
             }
@@ -352,7 +358,7 @@ impl Twin {
         drop(state);
         let Ok(superblocks) = self.read_superblocks() else { return Ok(false) };
         let flush = || self.flush_new(self.patience.held);
-        // What they speak of is durable before they are.
+        // The data that superblocks describe are durable before them.
         let written = flush().and_then(|()| self.write_superblocks(&superblocks)).and_then(|()| flush());
         let written = written.map_err(Ended::Failed).and_then(|()| self.compare_superblocks(&superblocks));
         if let Err(why) = written {
@@ -384,7 +390,7 @@ impl Twin {
         }
     }
 
-    /// A write begins when nothing is copied where it goes.
+    /// Waits until nothing is copied in the range, and begins a write there.
     fn begin_write(&self, range: Range<u64>) -> Writing<'_> {
         let mut state = self.lock();
         while state.finishing || overlap(&state.copying, &range) {
@@ -397,7 +403,7 @@ impl Twin {
         Writing { twin: self, name, phase, is_copied }
     }
 
-    /// Does something to both devices, or to the one that counts.
+    /// Does an operation on both devices, or on the one that counts.
     fn on_both(
         &self,
         offset: u64,
@@ -420,7 +426,7 @@ impl Twin {
         Ok(())
     }
 
-    /// Reads a range of the old device: zeros where it cannot, and which blocks these are, in bytes.
+    /// Reads a range of the old device; unreadable blocks are zeros. Returns them, too.
     fn read_old(&self, range: &Range<u64>) -> Result<(AlignedBuf, Vec<u64>), DeviceError> {
         let mut unreadable = Vec::new();
         let mut bytes = AlignedBuf::zeroed((range.end - range.start) as usize);
@@ -441,7 +447,7 @@ impl Twin {
         Ok((bytes, unreadable))
     }
 
-    /// Writes a copy, but for superblocks. What is zeros already is left alone: a new device may be
+    /// Writes a copy, except superblocks. Zeros are not written over zeros: a new device can be
     /// sparse.
     fn write_copy(&self, offset: u64, bytes: &AlignedBuf) -> Result<(), DeviceError> {
         if bytes.iter().all(|&byte| byte == 0) {
@@ -454,7 +460,7 @@ impl Twin {
         self.write_around(offset, &[bytes.whole()])
     }
 
-    /// Writes to the new device all but the blocks that are withheld.
+    /// Writes to the new device, except the superblocks.
     fn write_around(&self, offset: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
         let len: u64 = parts.iter().map(|part| part.bytes().len() as u64).sum();
         let gaps = self.gaps(offset..offset + len);
@@ -478,7 +484,7 @@ impl Twin {
         })
     }
 
-    /// The parts of a range between blocks that are withheld.
+    /// Returns the parts of a range between superblocks.
     fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let (mut gaps, mut at) = (Vec::new(), range.start);
         for &start in self.withheld.iter().filter(|&&start| overlap(&(start..start + BLOCK as u64), &range)) {
@@ -493,13 +499,13 @@ impl Twin {
         gaps
     }
 
-    /// The content of the old device at the places of superblocks.
+    /// Reads the superblocks of the old device.
     fn read_superblocks(&self) -> Result<Vec<AlignedBuf>, DeviceError> {
         let old = Timely::new(self.old.clone(), self.patience.held);
         let read = |&at: &u64| {
             let mut block = AlignedBuf::zeroed(BLOCK);
             match old.read_at(at, block.whole_mut()) {
-                // One that cannot be read is one of three.
+                // One that is unreadable is one of three.
                 Err(error) if error.remedy() == Remedy::RepairRange => block.fill(0),
                 result => result?,
             }
@@ -513,7 +519,7 @@ impl Twin {
         self.withheld.iter().zip(blocks).try_for_each(|(&at, block)| new.write_at(at, &[block.whole()]))
     }
 
-    /// Reads the superblocks of the new device back.
+    /// Compares the superblocks of the new device with these.
     fn compare_superblocks(&self, blocks: &[AlignedBuf]) -> Result<(), Ended> {
         let new = self.asked.within(self.patience.held);
         self.withheld.iter().zip(blocks).try_for_each(|(&at, block)| {
@@ -523,8 +529,8 @@ impl Twin {
         })
     }
 
-    /// Takes marks and superblocks from the new device: it must not pass for the old one, which is
-    /// written to from now on. One that hangs is wiped when it answers.
+    /// Wipes marks and superblocks of the new device: it must not pass for the old one, which is
+    /// written to from now on. If it hangs, it is wiped when it answers.
     fn wipe_withheld(&self) {
         if wipe(&self.asked.within(self.patience.held), &self.withheld).is_err() {
             let withheld = self.withheld.clone();
@@ -537,7 +543,7 @@ impl Twin {
     }
 }
 
-/// Makes blocks zeros.
+/// Writes zeros to blocks.
 fn wipe(device: &dyn Device, blocks: &[u64]) -> Result<(), DeviceError> {
     let zeros = AlignedBuf::zeroed(BLOCK);
     blocks.iter().try_for_each(|&at| device.write_at(at, &[zeros.whole()]))?;
@@ -557,7 +563,7 @@ impl Device for Twin {
         self.old.block_len_bytes().max(self.new.block_len_bytes())
     }
 
-    /// Neither is attached by itself while the twin is.
+    /// An identity of its own: neither device is a member by itself while the twin is.
     fn identity(&self) -> Identity {
         Identity::Memory { address: std::ptr::from_ref(self) as usize }
     }
@@ -590,7 +596,7 @@ impl Device for Twin {
         )
     }
 
-    /// Of the device that counts. The new one is flushed by the finish, which waits for all writes.
+    /// Flushes the device that counts. `finish` flushes the new one after all writes.
     fn flush(&self) -> Result<(), DeviceError> {
         match self.progress().0 {
             Phase::Retired => self.new.flush(),
@@ -600,7 +606,7 @@ impl Device for Twin {
 
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
         let discard = |device: &dyn Device| device.discard(offset_bytes, len_bytes);
-        // A block may read as before afterwards, so what is withheld may stay.
+        // A discarded block may keep its content, so superblocks may stay.
         let gaps = self.gaps(offset_bytes..offset_bytes + len_bytes);
         let on_new = || gaps.iter().try_for_each(|gap| self.asked.discard(gap.start, gap.end - gap.start));
         self.on_both(offset_bytes, len_bytes, || discard(&*self.old), on_new)

@@ -1,8 +1,8 @@
 //! Computations over blocks: sums over GF(2^8) and checksums, and the threads that do the long
 //! ones.
 //!
-//! Sums over the same operands become one pass over them (the parities of a stripe, say), as long
-//! as no sum uses what another one of the same pass makes.
+//! Sums over the same operands become one pass over them (the parities of a stripe, for example),
+//! unless a sum uses the result of another one of the pass.
 
 use crate::locks::{lock, wait};
 use crate::memory::{BLOCK, Block, Buffers};
@@ -31,8 +31,8 @@ pub(crate) struct Matrices {
     compiled: Mutex<HashMap<Matrix, Arc<Dot>>>,
 }
 
-/// Beyond this many the matrices are forgotten and compiled again: bounded, whatever patterns of
-/// losses are met.
+/// Limit of compiled matrices. Above it all are forgotten and compiled again, so any number of
+/// patterns of losses is bounded.
 const MATRICES_MAX: usize = 1024;
 
 impl Matrices {
@@ -53,22 +53,22 @@ impl Matrices {
     }
 }
 
-/// A computation with all that it needs, so that it can be done anywhere.
+/// A computation with all its operands, so that any thread can do it.
 pub(crate) struct Task {
     volume: VolumeId,
     work: Compute,
-    /// What it takes from outside.
+    /// The operands that it does not compute itself.
     given: FxHashMap<Operand, Block>,
 }
 
-/// What a computation gives.
+/// Result of a computation.
 pub(crate) struct Outcome {
     pub(crate) made: Vec<(BufferId, Block)>,
     pub(crate) computed: Computed,
 }
 
 impl Task {
-    /// `get` gives the operands that the computation does not make itself.
+    /// `get` returns the operands that the computation does not make itself.
     pub(crate) fn new(volume: VolumeId, work: Compute, mut get: impl FnMut(Operand) -> Block) -> Task {
         let made: FxHashSet<BufferId> = work.sums.iter().map(|sum| sum.into).collect();
         let terms = work.sums.iter().flat_map(|sum| sum.terms.iter().map(|(operand, _)| *operand));
@@ -84,25 +84,25 @@ impl Task {
         Task { volume, work, given }
     }
 
-    /// Bytes that it goes over, roughly.
+    /// Returns the approximate bytes that it reads and writes.
     pub(crate) fn bytes(&self) -> usize {
         let terms: usize = self.work.sums.iter().map(|sum| sum.terms.len()).sum();
         (terms + self.work.checksums.len() + 2 * self.work.differing.len()) * BLOCK
     }
 
-    /// Does it.
+    /// Computes.
     pub(crate) fn run(self, matrices: &Matrices, buffers: &Buffers) -> Outcome {
         let Task { volume, work, given } = self;
         let mut have = given;
         let mut made = Vec::with_capacity(work.sums.len());
         for pass in passes(&work.sums) {
-            // One buffer a pass: what a pass makes, only later ones use.
+            // One buffer for each pass: only later passes use its results.
             let mut buffer = buffers.take(pass.iter().map(Vec::len).sum());
             let runs = runs(&pass, &work.sums, &have);
             let mut outputs: Vec<Vec<&mut [u8]>> = runs.iter().map(|_| Vec::new()).collect();
             let (mut rest, mut order) = (&mut buffer[..], Vec::new());
-            // What is made in one place of its groups lies side by side: the blocks of one parity,
-            // which go to one device.
+            // Results at one place of their groups are adjacent: the blocks of one parity, which go
+            // to one device.
             for place in 0..pass.iter().map(Vec::len).max().unwrap_or(0) {
                 for (run, outputs) in runs.iter().zip(&mut outputs) {
                     let groups = pass[run.groups.clone()].iter().filter_map(|group| group.get(place));
@@ -142,8 +142,8 @@ impl Task {
     }
 }
 
-/// Groups that follow each other, have the same coefficients, and of whose operands each lies
-/// behind that of the group before in memory: they are done as one, of longer blocks.
+/// Adjacent groups with the same coefficients whose operands are adjacent in memory, too. They are
+/// computed as one, of longer blocks.
 struct Run {
     groups: Range<usize>,
     matrix: Matrix,
@@ -168,14 +168,14 @@ fn runs(pass: &[Vec<usize>], sums: &[Sum], have: &FxHashMap<Operand, Block>) -> 
     runs
 }
 
-/// The coefficients of a sum in the order of `terms`, which are its own.
+/// Returns the coefficients of a sum in the order of `terms`, which are its own.
 fn coefficients(sum: &Sum, terms: &[(Operand, pantile_gf::Gf)]) -> Vec<u8> {
     debug_assert!(sum.terms.iter().map(|t| t.0).eq(terms.iter().map(|t| t.0)));
     sum.terms.iter().map(|(_, coefficient)| coefficient.0).collect()
 }
 
-/// The sums as passes of groups: a group has one list of operands, a pass uses only what earlier
-/// passes made.
+/// Orders sums into passes of groups: a group has one list of operands, a pass uses only results of
+/// earlier passes.
 fn passes(sums: &[Sum]) -> Vec<Vec<Vec<usize>>> {
     let mut level_of: FxHashMap<BufferId, usize> = FxHashMap::default();
     let mut groups: FxHashMap<(usize, Vec<Operand>), (usize, usize)> = FxHashMap::default();
@@ -201,7 +201,7 @@ fn passes(sums: &[Sum]) -> Vec<Vec<Vec<usize>>> {
     passes
 }
 
-/// Threads for what takes long.
+/// Threads for long computations.
 pub(crate) struct Workers {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -218,7 +218,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
-    /// How many threads wait for one.
+    /// Number of idle threads.
     idle: usize,
     closed: bool,
 }
@@ -289,10 +289,10 @@ mod tests {
         Block::all_of(buffer).remove(0)
     }
 
-    /// Sums that use sums, zeros, no operands at all and the same operands: against the definition,
-    /// byte by byte.
+    /// Sums that use sums, zeros, no operands and the same operands, compared byte by byte with the
+    /// definition.
     #[test]
-    fn sums_are_what_the_definition_says() {
+    fn sums_equal_their_definition() {
         let inputs: Vec<Block> = (0..4).map(painted).collect();
         let operand = |id: u64| Operand::Buffer(BufferId(id));
         let sum = |into: u64, terms: &[(Operand, u8)]| Sum {
@@ -351,8 +351,8 @@ mod tests {
         }
     }
 
-    /// Blocks that lie side by side in both sources are done as one, up to where one source lies
-    /// elsewhere; what is made lies parity by parity.
+    /// Blocks that are adjacent in both sources are computed as one, up to a gap in either source;
+    /// results are adjacent within each parity.
     #[test]
     fn blocks_side_by_side_are_done_as_one() {
         let column = |seed: usize| {

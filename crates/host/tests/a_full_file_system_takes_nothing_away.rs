@@ -1,7 +1,7 @@
-//! A device that is short of space is no lost one: what is on it can be read. It is given up only
-//! if it can be spared, together with all others that are short.
+//! A device that is short of space is not lost: its content can be read. It is given up only if it
+//! can be spared, together with all others that are short.
 //!
-//! A file of its own: what takes too long is a fault here, so little else may run beside it.
+//! A file of its own: a delay is a fault here, so little else may run beside it.
 
 #[path = "host/common/mod.rs"]
 mod common;
@@ -71,7 +71,7 @@ impl World {
         slots.iter().for_each(|&slot| self.faulty[slot].heal());
     }
 
-    /// What was flushed is there for whoever opens the volume next, which nobody has to mend.
+    /// Checks that the next opening finds all flushed data, without a repair.
     fn check_reopened(&self, expected: &[u8]) {
         self.heal(&ALL);
         let host = open(&self.geometry, &self.devices).expect("it opens again");
@@ -100,8 +100,8 @@ fn read(host: &Host) -> Vec<u8> {
     found
 }
 
-/// The file system below all devices is full for longer than their patience: nobody is given up,
-/// everything is read, whoever flushes waits, and goes on when there is room.
+/// The file system below all devices is full for longer than their patience: none is given up,
+/// everything is read, and a flush waits and goes on when there is space.
 #[test]
 fn devices_that_cannot_be_spared_are_kept_and_read() {
     let (world, host) = World::new();
@@ -114,7 +114,7 @@ fn devices_that_cannot_be_spared_are_kept_and_read() {
         let writer = scope.spawn(|| host.handle().write(0, &new, true));
         until(|| short(&host).len() == 6);
         while begun.elapsed() < PATIENCE * 3 {
-            // Behind what is being written.
+            // Behind the range of the write.
             let mut found = vec![0; 1_900_000];
             host.handle().read(1_000_000, &mut found).expect("it reads");
             assert!(found == world.flushed[1_000_000..2_900_000]);
@@ -131,7 +131,7 @@ fn devices_that_cannot_be_spared_are_kept_and_read() {
     world.check_reopened(&expected);
 }
 
-/// As many as the code bears are given up as ever, so that writes go on.
+/// Devices that the code can spare are given up as ever, so that writes go on.
 #[test]
 fn devices_that_can_be_spared_are_given_up() {
     let (world, host) = World::new();
@@ -140,7 +140,7 @@ fn devices_that_can_be_spared_are_given_up() {
     host.handle().write(0, &world.flushed, true).expect("it writes without them");
     assert!(begun.elapsed() >= PATIENCE);
     assert_eq!(lost(&host), [1, 4]);
-    // The next that are short cannot be spared any more.
+    // The next that are short cannot be spared.
     world.fill(&[0]);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| host.handle().write(0, &world.flushed, true));
@@ -175,8 +175,8 @@ fn patience_begins_when_the_others_have_room() {
     }
 }
 
-/// A stop waits for room no longer than its patience, and says what it could not do. What was
-/// flushed is there afterwards.
+/// A stop waits for space no longer than its patience, and reports what it could not write. Flushed
+/// data are there afterwards.
 #[test]
 fn a_stop_does_not_wait_for_space_for_ever() {
     let (world, host) = World::new();
@@ -215,9 +215,9 @@ fn a_stop_ends_well_if_there_is_space_in_time() {
     world.check_reopened(&expected);
 }
 
-/// A crash while there is no space: what was flushed is there, and the volume whole.
+/// A crash while there is no space: flushed data are there, and the volume whole.
 #[test]
-fn what_was_flushed_outlasts_a_crash_without_space() {
+fn flushed_data_survive_a_crash_without_space() {
     let (world, host) = World::new();
     world.fill(&ALL);
     host.handle().write(0, &painted(2, 300_000), false).expect("it is taken");
@@ -230,10 +230,9 @@ fn what_was_flushed_outlasts_a_crash_without_space() {
     world.check_reopened(&world.flushed);
 }
 
-/// Whoever opens the volume is told at once, since it cannot be opened without these; none of them
-/// is given up.
+/// An opening fails at once, since it needs these devices; none of them is given up.
 #[test]
-fn an_opening_without_space_is_refused_and_gives_nobody_up() {
+fn an_opening_without_space_is_refused_and_keeps_all_devices() {
     let (world, host) = World::new();
     host.stop().expect("it stops");
     let options = HostOptions { device_deadline: PATIENCE * 20, ..HostOptions::for_devices(6) };
@@ -302,9 +301,9 @@ fn take_room(path: &Path) {
     }
 }
 
-/// A volume whose devices are sparse files of one file system, served as everybody's is. The file
-/// system is really full, twice: room comes after longer than the patience, and then it does not,
-/// and the server is told to stop.
+/// A volume whose devices are sparse files of one file system, served in the usual way. The file
+/// system is really full, twice: first space comes after longer than the patience, then none comes
+/// and the server is stopped.
 #[test]
 #[ignore = "mounts file systems: for root, and by './test heavy'"]
 fn a_volume_on_a_full_file_system_is_read_and_stops() {

@@ -18,7 +18,7 @@ fn threads(named: &str) -> usize {
     names.filter(|name| name.starts_with(named)).count()
 }
 
-/// Whether the pool of a volume that is open has one.
+/// True if the pool of an open volume uses io_uring.
 fn has_io_uring() -> bool {
     let files = std::fs::read_dir("/proc/self/fd").expect("files").flatten();
     let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());

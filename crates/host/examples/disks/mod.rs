@@ -18,7 +18,7 @@ const ELEMENT_BLOCKS: u32 = 16;
 /// Memory that takes as long as a disk, and what was done to it.
 pub type Disk = Counted<Throttled<MemoryDevice>>;
 
-/// What one measurement took of all disks together.
+/// Cost of one measurement, over all disks.
 pub struct Cost {
     pub seconds: f64,
     pub reads: u64,

@@ -1,5 +1,5 @@
-//! Two hosts at the same devices: what was flushed by whoever had the volume is there for whoever
-//! has it next, however the first one ended, or did not.
+//! Two hosts at the same devices: writes that one host flushed are there for the next, however the
+//! first one ended, or if it did not.
 
 use super::tests::{Devices, open, stranger, volume};
 use super::*;
@@ -25,15 +25,15 @@ impl Random {
 enum End {
     InOrder,
     Killed,
-    /// It does not: it stands still for longer than anybody watches it, and goes on.
+    /// It stands still for longer than the claim is watched, and goes on.
     StandsStill,
-    /// The same, and the one that took the volume has ended in order by then.
+    /// It stands still until the next host has served the volume and ended in order.
     SleepsThroughAll,
 }
 
-/// By block, what it may be: the last that was durable, and what was asked for since, each by the
-/// number of the write. Whoever stood still may be told late of a write that was durable before,
-/// and that another has written over since.
+/// Possible content of each block: the last durable write, and the writes requested since, by
+/// number. A host that stood still can learn late that a write was durable which the other host has
+/// overwritten since.
 #[derive(Default)]
 struct Model {
     blocks: Mutex<BTreeMap<u64, Vec<(u64, u8)>>>,
@@ -45,7 +45,7 @@ impl Model {
         what(&mut self.blocks.lock().expect("a model"))
     }
 
-    /// Writes one block after the other, each durable, until it is told to end or the volume does.
+    /// Writes one block after the other, each durable, until `ends` or until the volume ends.
     fn write(&self, host: &Host, seed: u64, ends: &AtomicBool) -> u64 {
         let (mut random, handle, mut done) = (Random(seed), host.handle(), 0);
         while !ends.load(Ordering::Acquire) {
@@ -105,7 +105,7 @@ impl World {
         give_back(&self.devices, &self.superblock, own);
     }
 
-    /// Somebody uses the volume for a moment.
+    /// Uses the volume for a moment.
     fn use_it(&self, host: &Host, seed: u64) {
         let ends = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -119,7 +119,7 @@ impl World {
     fn ends(&self, end: End, seed: u64) {
         let what = format!("{end:?}, seed {seed}");
         let (first, second) = (stranger(), stranger());
-        self.take(&first).expect("nobody is there");
+        self.take(&first).expect("no host serves it");
         let host = self.open(&first);
         self.use_it(&host, seed);
         assert!(self.take(&second).is_err(), "{what}: two serve it");

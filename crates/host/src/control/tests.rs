@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn whoever_holds_an_epoch_open_may_be_silent() {
+fn an_open_epoch_lets_its_client_be_silent() {
     use std::cell::Cell;
     let (mut client, server) = UnixStream::pair().expect("two ends");
     server.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
@@ -17,13 +17,13 @@ fn whoever_holds_an_epoch_open_may_be_silent() {
     };
     assert_eq!(next_line(&mut reader, waits).expect("a line"), b"{\"do\":\"status\"}\n");
     assert_eq!(patience_ended.get(), 3);
-    let closed = next_line(&mut reader, || false).expect_err("nobody need wait for it");
+    let closed = next_line(&mut reader, || false).expect_err("it is not waited for");
     assert!(matches!(closed.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{closed}");
     drop(client);
     assert_eq!(next_line(&mut reader, || true).expect("an end"), b"");
 }
 
-/// Whoever made the link chooses which volume the order is given to.
+/// A user who makes the link would choose the volume that gets the order.
 #[test]
 fn no_order_goes_through_a_link_in_the_place_of_the_socket() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,13 +1,12 @@
-//! The claim, written again every period: read first, in case another has taken the volume, and no
-//! flush. It goes to the devices like all else, and a device that is gone is found by it although
-//! no client asks.
+//! The claim, written again every period, without a flush, after a check that no other host has
+//! taken the volume. Its I/O goes to the devices like all other, and finds a device that is gone
+//! even if no client asks.
 //!
-//! Whoever finds that a claim does not beat takes the volume after [`crate::claim::WATCH`]. So a
-//! host that was stopped for longer (a process, a machine that swaps) and goes on must not write
-//! what it meant to: nothing is written or flushed, the claim included, unless looks that were
-//! begun within the last [`FENCE`] found it on the devices, and it beats there since. It does if as
-//! many devices have it as another host must have, too: of any t + 1 devices one is among those
-//! that a volume can be opened from.
+//! Another host takes a volume whose claim did not beat for [`crate::claim::WATCH`]. So a host that
+//! was stopped for longer (a process, a machine that swaps) and goes on must not do its old writes.
+//! Nothing is written or flushed, the claim included, unless checks begun within the last [`FENCE`]
+//! found it on the devices, and it beats there since. It does if as many devices have it as another
+//! host needs, too: of any t + 1 devices one is among those that a volume can be opened from.
 
 use super::Engine;
 use super::transfers::write_op;
@@ -19,11 +18,12 @@ use pantile_volume::{Piece, Slot};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Names of these I/Os begin here; the volume's stay below. The lowest byte is the slot, before it
-/// stands which look it is.
+/// First name of these I/Os; the volume's are below. The lowest byte is the slot, the bits before
+/// it the number of the check.
 const CLAIM_TOKENS: u64 = 1 << 63;
 
-/// How long a look at the claim counts. Less than anybody watches one before they take it.
+/// Time for which a check of the claim counts. An opening watches a claim for longer before it
+/// takes it.
 const FENCE: Duration = Duration::from_secs(4);
 
 const _: () = assert!(FENCE.as_secs() < WATCH.as_secs() && FENCE.as_secs() >= 2 * PERIOD.as_secs());
@@ -31,18 +31,18 @@ const _: () = assert!(FENCE.as_secs() < WATCH.as_secs() && FENCE.as_secs() >= 2 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// Our claim, and what waits for it.
+/// Our claim, and the writes that wait for it.
 pub(super) struct Claiming {
     beating: Beating,
-    /// When the looks were begun that found it on enough devices; `None`: none has.
+    /// Beginning of the checks that found it on enough devices; `None`: none has.
     found_at: Option<Instant>,
-    /// The last looks: their number, when they were begun, where they found it, and where it has
-    /// been written again since, for those who watch it.
+    /// The last checks: their number, their beginning, the devices that had the claim, and those
+    /// where it has been written again since.
     look: u64,
     looked_at: Instant,
     seen_on: BTreeSet<Slot>,
     found_on: BTreeSet<Slot>,
-    /// What is to be written, and since when something waits.
+    /// Writes that wait, and since when.
     held: Vec<IoRequest>,
     held_since: Option<Instant>,
 }
@@ -54,7 +54,8 @@ impl Claiming {
 }
 
 impl Engine {
-    /// From now on the claim is written every period. It is on all devices that are here.
+    /// Begins to write the claim every period. The caller has written it to all devices that are
+    /// here.
     pub(crate) fn claim(&mut self, beating: Beating) {
         self.claiming = Some(Claiming {
             beating,
@@ -69,7 +70,7 @@ impl Engine {
         self.members.iter_mut().for_each(|member| member.is_claimed = true);
     }
 
-    /// Begins to look at the claims, if it is time; when it is again.
+    /// Begins to check the claims, if it is time. Returns the time of the next check.
     pub(super) fn beat(&mut self, now: Instant) -> Option<Instant> {
         let claiming = self.claiming.as_mut()?;
         if claiming.beating.next > now {
@@ -84,15 +85,15 @@ impl Engine {
             let Some(device) = member.number else { continue };
             let buffer = self.buffers.take(1);
             let op = Op::Read { offset_bytes, range: 0..BLOCK, buffer };
-            // One that is full of work is looked at the next time.
+            // A device that is full of work is checked the next time.
             let token = CLAIM_TOKENS | look << 8 | slot;
             let _ = self.pool.submit(IoRequest { token, device, priority: Priority::User, op });
         }
         Some(next)
     }
 
-    /// Gives back what may go to a device; what must not be done before somebody has looked at the
-    /// claim waits.
+    /// Returns a request that may go to its device; one that needs a newer check of the claim
+    /// waits.
     pub(super) fn past_fence(&mut self, request: IoRequest, now: Instant) -> Option<IoRequest> {
         if matches!(request.op, Op::Read { .. }) {
             return Some(request);
@@ -107,15 +108,15 @@ impl Engine {
         claiming.held.push(request);
         claiming.held_since.get_or_insert(now);
         if now.saturating_duration_since(claiming.looked_at) >= FENCE {
-            // What those looks find is as old.
+            // The result of those checks is as old.
             claiming.beating.next = now;
             self.pool.wake();
         }
         None
     }
 
-    /// Gives devices up that have not shown their claim for so long while something waits for it:
-    /// nothing else is asked of them.
+    /// Gives devices up that have not shown their claim for so long while a write waits for it:
+    /// they get no other requests.
     pub(super) fn look_at_fence(&mut self, now: Instant) {
         let Some(claiming) = &self.claiming else { return };
         let is_long = |since| now.saturating_duration_since(since) > self.deadline;
@@ -133,12 +134,12 @@ impl Engine {
         self.let_held_go(now);
     }
 
-    /// Whether anything waits for the claim.
+    /// True if a write waits for the claim.
     pub(super) fn holds_writes(&self) -> bool {
         self.claiming.as_ref().is_some_and(|claiming| !claiming.held.is_empty())
     }
 
-    /// Writes what waits, if the claim was found on enough devices.
+    /// Sends the waiting writes, if the claim was found on enough devices.
     fn let_held_go(&mut self, now: Instant) {
         let here = self.members.iter().filter(|member| member.number.is_some()).count();
         let need = here.min(self.geometry.tolerance() + 1);
@@ -153,8 +154,8 @@ impl Engine {
         }
     }
 
-    /// A claim was read: it is written again, unless it is another's; or it was written. Gives back
-    /// what is no claim.
+    /// Handles the end of a claim's I/O: a claim that was read is written again, unless it is
+    /// another's. Returns any other completion.
     pub(super) fn claim_done(&mut self, completion: Completion) -> Option<Completion> {
         if completion.token < CLAIM_TOKENS {
             return Some(completion);
@@ -162,7 +163,7 @@ impl Engine {
         let (slot, look) = (Slot(completion.token as u32 & 0xff), (completion.token & !CLAIM_TOKENS) >> 8);
         let is_its = self.members.get(slot.0 as usize)?.number == Some(completion.device);
         if let (true, Err(error @ DeviceError::Gone { .. })) = (is_its, &completion.result) {
-            // Nothing else may be asked of it for hours.
+            // No other request may come for hours.
             self.drop_device(slot, Some(error.clone()));
             return None;
         }
@@ -174,8 +175,8 @@ impl Engine {
             }
             return None;
         };
-        // A device that came since may hold what a server before this one claimed: another that is
-        // alive is found the next time, or finds our claim.
+        // A device that came since can hold the claim of an earlier server. One that is alive is
+        // found the next time, or finds our claim.
         let member = self.members.get_mut(slot.0 as usize)?;
         let device = member.number.filter(|&number| number == completion.device)?;
         let was_claimed = std::mem::replace(&mut member.is_claimed, true);
@@ -185,14 +186,14 @@ impl Engine {
         };
         match found {
             Whose::Anothers(other) => {
-                // Nothing more is written: what this server holds of the volume is not how it is
-                // any more.
+                // From here on nothing is written: this server's state of the volume is not the
+                // newest any more.
                 let _ = self.taken.set(other);
                 self.stop = true;
                 return None;
             }
-            // What was seen before this host stood still is how things were then: written now, our
-            // claim would hide another's.
+            // A check from before this host stood still shows the claims of then. Writing ours now
+            // would hide another's.
             _ if look != claiming.look || claiming.looked_at.elapsed() >= FENCE => return None,
             Whose::Ours => drop(claiming.seen_on.insert(slot)),
             Whose::Nobodys => {}

@@ -1,7 +1,7 @@
-//! Another device of the same content for a slot, while the volume uses the slot.
+//! Exchange of a slot's device for one of the same content, while the volume uses the slot.
 //!
-//! From one moment on everything is asked of the new device. What had been asked of the one before
-//! ends there, so that it stays with the pool until it owes nothing.
+//! All later requests go to the new device. Earlier ones end on the old device, which stays with
+//! the pool until it has answered them.
 
 use super::{Engine, Share};
 use crate::HostError;
@@ -10,11 +10,11 @@ use pantile_volume::Slot;
 use std::sync::Arc;
 
 impl Engine {
-    /// Lets a slot go on with another device, which holds at this moment what its device does.
+    /// Exchanges the device of a slot for another one with the same content at this moment.
     ///
-    /// `is_read_directly`: whether readers may go to the new device past the engine; else they go
-    /// on with the one before, which then must hold everything that the new one does for as long as
-    /// the new one is in the slot.
+    /// `is_read_directly`: readers may go to the new device past the engine. Otherwise they go on
+    /// with the old one, which then must get everything that the new one gets while that is in the
+    /// slot.
     pub(crate) fn exchange(
         &mut self,
         slot: Slot,
@@ -42,14 +42,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether nothing is under way any more on devices that a slot had before.
+    /// True if no request is under way any more on devices that a slot had before.
     pub(crate) fn is_drained(&mut self, slot: Slot) -> Result<bool, HostError> {
         self.known(slot)?;
         self.let_go_of_drained();
         Ok(self.members[slot.0 as usize].leaving.is_empty())
     }
 
-    /// Takes devices from the pool that owe nothing and are not asked any more.
+    /// Takes exchanged devices from the pool that have answered all requests.
     pub(super) fn let_go_of_drained(&mut self) {
         for member in &mut self.members {
             let pool = &self.pool;

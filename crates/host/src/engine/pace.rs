@@ -1,8 +1,8 @@
-//! Compares devices: reports late ones to the volume, which reads around them, and takes out those
-//! that are called slow if that is wished.
+//! Comparison of devices: late ones are reported to the volume, which reads around them, and slow
+//! ones are taken out if that is wanted.
 //!
-//! A device that is gone around, or called slow, is read now and then all the same, a block of its
-//! superblock, so that its recovery is seen.
+//! A late or slow device still gets a read of a block of its superblock now and then, which shows
+//! its recovery.
 
 use super::Engine;
 use crate::latency::Kind;
@@ -12,18 +12,17 @@ use pantile_format::volume::Reason;
 use pantile_volume::{Event, Slot};
 use std::time::Duration;
 
-/// What the names of reads begin with that are only there to see how long they take. Names of the
-/// volume are counted from 1.
+/// First name of reads that only measure a device. Names of the volume are counted from 1.
 pub(super) const PROBE: u64 = 1 << 62;
 
-/// A device is taken out for being slow only if it takes this long for a read: less is nobody's
-/// reason to lose a margin.
+/// A device is taken out for being slow only if it takes this long for a read: below that its loss
+/// costs more margin than its slowness costs time.
 const EVICTED_US: u32 = 100_000;
 
-/// How late a device is at this moment.
+/// Lateness of a device at this moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// How many times as long as the others it takes, as the volume knows; 1: as long.
+    /// Duration of its reads divided by that of the others, as reported to the volume; 1: as long.
     pub(super) times: u32,
     probed: bool,
 }
@@ -35,18 +34,18 @@ impl Default for Pace {
 }
 
 impl Engine {
-    /// True if a device is late or slow, and is to be looked at now and then.
+    /// True if a device is late or slow, so that it is probed now and then.
     pub(super) fn has_slow(&self) -> bool {
         let slots = (0..).map(Slot).zip(&self.members);
         slots.into_iter().any(|(slot, member)| member.pace.times > 1 || self.watch.slow(slot).is_some())
     }
 
-    /// From now on as [`crate::HostOptions::evicts_slow`] says.
+    /// Sets [`crate::HostOptions::evicts_slow`].
     pub(crate) fn set_evicts_slow(&mut self, evicts_slow: bool) {
         self.evicts_slow = evicts_slow;
     }
 
-    /// Forgets how long the device of a slot took, which is another from now on.
+    /// Forgets the durations of a slot, because its device was exchanged.
     pub(super) fn forget_pace(&mut self, slot: Slot) {
         self.latencies.forget(slot);
         self.watch.forget(slot);
@@ -65,7 +64,7 @@ impl Engine {
         for slot in here(self) {
             let pace = self.members[slot.0 as usize].pace;
             let times = self.latencies.times(slot, here(self).into_iter(), pace.times > 1);
-            // What changes a little changes no plan.
+            // A small change changes no plan.
             let is_other =
                 (times > 1) != (pace.times > 1) || times / 2 >= pace.times || times <= pace.times / 2;
             let told = if is_other { times } else { pace.times };
@@ -80,7 +79,7 @@ impl Engine {
         }
     }
 
-    /// Reads a block of a device to see how long it takes.
+    /// Reads a block of a device to measure it.
     fn probe(&mut self, slot: Slot) {
         let member = &mut self.members[slot.0 as usize];
         let Some(device) = member.number.filter(|_| !member.pace.probed) else { return };
@@ -90,7 +89,7 @@ impl Engine {
         member.pace.probed = self.pool.submit(request).is_ok();
     }
 
-    /// A probe has ended, of a device that may not be in the slot any more.
+    /// Notes the end of a probe; its device may have left the slot.
     pub(super) fn probed(&mut self, token: u64, service: Duration) {
         let slot = Slot((token & !PROBE) as u32);
         if let Some(member) = self.members.get_mut(slot.0 as usize) {
@@ -99,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// Takes a device out that is called slow, if that is wished and the volume can spare it and
+    /// Takes a device out that is called slow, if that is wanted and the volume can spare it and
     /// one more.
     fn evict_if_slow(&mut self, slot: Slot) {
         let is_late = self.watch.slow(slot).is_some_and(|slow| slow.median_us >= EVICTED_US);

@@ -1,5 +1,5 @@
-//! Counts the reads of each device that fail, and takes a device out if that is wished and nothing
-//! becomes unreadable by it.
+//! Failed reads of each device. A device with too many is taken out if that makes no data
+//! unreadable.
 
 use super::Engine;
 use crate::HostError;
@@ -8,9 +8,9 @@ use pantile_volume::Slot;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Chunks of a device that fail to be read within [`FAILED_WITHIN`] until it is taken out: the
-/// limit of Linux's md, 20 read errors an hour. A chunk counts once until it is written or can be
-/// read, so a spot that is read over and over is one.
+/// Chunks of a device that fail to be read within [`FAILED_WITHIN`] before it is taken out: the
+/// limit of Linux's md, 20 read errors an hour. A chunk counts once until it is written or read, so
+/// a spot that is read over and over is one.
 const FAILED_MOST: usize = 20;
 
 /// See [`FAILED_MOST`].
@@ -19,14 +19,14 @@ const FAILED_WITHIN: Duration = Duration::from_secs(3600);
 /// Reads of a device that failed.
 #[derive(Debug, Default)]
 pub(super) struct FailedReads {
-    /// As many as the volume has counted.
+    /// Failed reads that the volume has counted.
     counted: u64,
-    /// When the newest of them were counted, at most [`FAILED_MOST`].
+    /// Times of the newest of them, at most [`FAILED_MOST`].
     at: VecDeque<Instant>,
 }
 
 impl FailedReads {
-    /// The volume has counted so many by now.
+    /// Takes the volume's count of failed reads.
     fn note(&mut self, counted: u64, now: Instant) {
         let new = counted.saturating_sub(self.counted).min(FAILED_MOST as u64);
         self.counted = counted;
@@ -43,7 +43,7 @@ impl FailedReads {
 }
 
 impl Engine {
-    /// Counts reads that failed since the last look.
+    /// Counts the reads that failed since the last call.
     pub(super) fn look_at_failed_reads(&mut self, now: Instant) {
         let counted = self.volume.unreadable_chunks();
         for (member, counted) in self.members.iter_mut().zip(counted) {
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Takes out a device whose reads fail, if everything can be read without it; whether it did.
+    /// Takes out a device whose reads fail, if everything can be read without it. True if it did.
     pub(crate) fn give_up_unreadable(&mut self, slot: Slot) -> Result<bool, HostError> {
         self.known(slot)?;
         let member = &self.members[slot.0 as usize];

@@ -1,19 +1,17 @@
-//! Devices that are short of something: of space below them, or of memory that the system has none
-//! of. What is on them can be read, so they are not lost.
+//! Devices that are short of space below them, or of memory of the system. Their content can be
+//! read, so they are not lost.
 //!
-//! What fails for want of something is tried again after a pause, for as long as it takes. A device
-//! is given up only if the volume can spare it together with all others that are short, and could
-//! for as long as a device may take: then writes go on without it. Beyond that whoever writes or
-//! flushes waits until there is room, and what is there is read meanwhile. A full file system below
-//! all devices is the usual case: to give them up one after another would take away what every one
-//! of them holds.
+//! An operation that fails for want of space or memory is tried again after a pause, for as long as
+//! it takes. A device is given up only if the volume can spare it together with all others that are
+//! short, and could for as long as the patience with a device: then writes go on without it.
+//! Otherwise writers and flushes wait for space, and reads go on. A full file system below all
+//! devices is the usual case: giving them up one after another would lose what each of them holds.
 //!
-//! Invariant: what is durable and could be had before a device is given up here can be had
-//! afterwards, unless somebody opens or stops the volume. They do not wait for ever: a device gets
-//! its patience then and no more. That harms nothing that is there: a volume that has failed
-//! records nothing, and the next opening finds what a crash would have left. Whoever opens a volume
-//! that cannot do without those that are short is refused after a moment, before any of them is
-//! given up: an opening may end at any step, as by a crash.
+//! Invariant: giving up a device here loses no durable data that could be read before. Openings and
+//! stops are excepted, which do not wait for ever: each device gets its patience and no more. That
+//! harms no data: a volume that has failed records nothing, and the next opening finds the state of
+//! a crash. An opening that needs a device that is short is refused after a moment, before any
+//! device is given up: it can end at any step, as by a crash.
 
 use super::{Engine, Member};
 use crate::HostError;
@@ -22,16 +20,16 @@ use pantile_volume::{Bearing, Slot};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long whoever opens a volume waits for room that the volume cannot be opened without: ten
-/// tries. What is full for longer is full until somebody sees to it, who wants to know.
+/// Longest wait of an opening for space on devices that it needs: ten tries. A file system that is
+/// full for longer needs its operator, who gets the error.
 const OPENING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a device is short of something for.
+/// The requests of a device that wait for space or memory.
 #[derive(Default)]
 pub(super) struct Shortage {
-    /// By request, since when it fails.
+    /// Start of the failures of each request.
     since: BTreeMap<u64, Instant>,
-    /// Since when the volume can spare the device.
+    /// Time since which the volume can spare the device.
     spared_since: Option<Instant>,
 }
 
@@ -40,12 +38,12 @@ impl Shortage {
         self.since.is_empty()
     }
 
-    /// Since when something fails.
+    /// Returns the time of the first failure.
     fn began(&self) -> Option<Instant> {
         self.since.values().copied().min()
     }
 
-    /// Since when something fails that the volume could do without.
+    /// Returns the time since which the device is short and could be spared.
     fn tries_since(&mut self, now: Instant) -> Instant {
         let spared_since = *self.spared_since.get_or_insert(now);
         self.began().unwrap_or(now).max(spared_since)
@@ -53,19 +51,19 @@ impl Shortage {
 }
 
 impl Member {
-    /// A request failed for want of something.
+    /// Notes the failure of a request for want of space or memory.
     pub(super) fn falls_short(&mut self, token: u64, error: DeviceError) {
         self.error = Some(error);
         self.shortage.since.entry(token).or_insert_with(Instant::now);
     }
 
-    /// Whether it was short of something when it was given up, or is.
+    /// True if it is short of something, or was when it was given up.
     pub(super) fn fell_short(&self) -> bool {
         let remedy = self.error.as_ref().map(DeviceError::remedy);
         matches!(remedy, Some(Remedy::MakeSpace | Remedy::Retry))
     }
 
-    /// A request ended otherwise.
+    /// Notes another end of a request.
     pub(super) fn ends(&mut self, token: u64) {
         if self.shortage.since.remove(&token).is_some() && self.shortage.is_over() {
             (self.shortage, self.error) = (Shortage::default(), None);
@@ -74,13 +72,13 @@ impl Member {
 }
 
 impl Engine {
-    /// From now on devices that are short of something get their patience and no more: somebody
-    /// waits for the end.
+    /// Limits the wait for devices that are short to their patience, because a caller waits for the
+    /// end.
     pub(crate) fn hurry(&mut self) {
         self.hurries = true;
     }
 
-    /// Gives up devices that are short of something, if that is long enough and they can be spared.
+    /// Gives up devices that have been short of something for long enough and can be spared.
     pub(super) fn look_at_shortages(&mut self, now: Instant) {
         let members = (0..).map(Slot).zip(&self.members);
         let short: Vec<Slot> =
@@ -96,8 +94,7 @@ impl Engine {
         for slot in short {
             let member = &mut self.members[slot.0 as usize];
             if !can_go {
-                // The patience begins when the others have room: this one is about to have some,
-                // too.
+                // The patience begins when the others have space: this one will get some soon, too.
                 member.shortage.spared_since = None;
             } else if now.saturating_duration_since(member.shortage.tries_since(now)) > self.deadline {
                 let error = member.error.clone();
@@ -106,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Whether a volume that is being opened can be without these, as far as its code tells.
+    /// True if a volume that is being opened can do without these, as far as its code decides.
     fn opens_without(&self, short: &[Slot]) -> bool {
         self.volume.can_spare(short).unwrap_or_else(|| {
             let slots = (0..).map(Slot).zip(&self.members);
@@ -116,7 +113,7 @@ impl Engine {
         })
     }
 
-    /// Ends an opening for want of room, when it has waited for a moment.
+    /// Ends an opening for want of space, when it has waited for a moment.
     fn refuse_to_open(&mut self, short: &[Slot], now: Instant) {
         let members = short.iter().map(|slot| &self.members[slot.0 as usize]);
         let Some(began) = members.clone().filter_map(|member| member.shortage.began()).min() else { return };

@@ -1,8 +1,7 @@
-//! What the engine has to do with devices: what the volume wants of them becomes few and long I/Os,
-//! and what came of each is told to it.
+//! I/O of the engine: it joins the volume's wishes into few and long I/Os, and reports the result
+//! of each to it.
 //!
-//! An I/O of several parts ends for each of them; where it cannot be done as a whole, each is tried
-//! alone.
+//! An I/O of several parts ends for each of them. If it fails as a whole, each part is tried alone.
 
 use super::pace::PROBE;
 use super::{Engine, INLINE_BYTES_MAX};
@@ -16,11 +15,10 @@ use pantile_volume::{BufferId, DeviceBlock, Event, IoId, IoResult, Piece, Seed, 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a request waits that the system was short of something for (space, memory) before it is
-/// tried again.
+/// Pause before a request is tried again that failed for want of space or memory.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// What an I/O is for.
+/// Purpose of an I/O.
 pub(super) enum Purpose {
     Blocks { into: Vec<BufferId>, generation: u64 },
     Bytes,
@@ -42,7 +40,7 @@ impl Engine {
         self.wanted.push(wanted);
     }
 
-    /// Gives the devices what is wanted, neighbours as one.
+    /// Gives the wanted I/O to the devices, neighbours as one.
     pub(super) fn begin_wanted(&mut self) {
         let gap_max = if self.reads_more { GAP_BLOCKS_MAX } else { 0 };
         for group in join(std::mem::take(&mut self.wanted), gap_max) {
@@ -98,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Begins the background I/O whose time has come.
+    /// Begins background I/O that is due.
     pub(super) fn begin_background(&mut self, now: Instant) {
         while self.throttle.next_at() <= now {
             let Some(request) = self.background.pop_front() else { return };
@@ -112,7 +110,7 @@ impl Engine {
         let Some(mut request) = self.past_fence(request, now) else { return };
         let Some(flight) = self.flights.get(&request.token) else { return };
         let member = &mut self.members[flight.slot.0 as usize];
-        // What waited since before an exchange is for the device of now.
+        // I/O that waited during an exchange goes to the new device.
         request.device = member.number.unwrap_or(request.device);
         let token = request.token;
         match self.pool.submit(request) {
@@ -129,22 +127,22 @@ impl Engine {
         }
     }
 
-    /// How many I/Os a device does under one name.
+    /// Returns the number of I/Os that a device does under one name.
     pub(super) fn parts_of(&self, token: u64) -> usize {
         self.joined.get(&token).map_or(1, Vec::len)
     }
 
-    /// The I/Os that a device does under one name.
+    /// Returns the I/Os that a device does under one name.
     fn parts(&mut self, token: u64) -> Vec<IoId> {
         self.joined.remove(&token).unwrap_or_else(|| vec![IoId(token)])
     }
 
-    /// Tells the volume the same end of all that a device did as one.
+    /// Reports one end for all I/Os that a device did as one.
     fn all_over(&mut self, token: u64, result: &IoResult) {
         self.parts(token).into_iter().for_each(|io| self.io_over(io, result.clone()));
     }
 
-    /// Tells the volume the end of an I/O.
+    /// Reports the end of an I/O to the volume.
     pub(super) fn io_over(&mut self, io: IoId, result: IoResult) {
         if self.flights.remove(&io.0).is_some() {
             self.volume.handle(Event::IoDone(io, result));
@@ -187,9 +185,8 @@ impl Engine {
         match remedy {
             Remedy::RepairRange => match self.joined.remove(&token) {
                 Some(parts) => self.each_alone(parts, device, priority, op),
-                // What cannot be written is made good nowhere: the volume counts the device as
-                // lost. It is closed, so that another, or itself when it is well again, can take
-                // the slot.
+                // A failed write cannot be repaired: the volume counts the device as lost. It is
+                // closed, so that another, or itself when it works again, can take the slot.
                 None if matches!(op, Op::Write { .. }) => self.drop_device(slot, Some(error)),
                 None => self.io_over(IoId(token), IoResult::MediaError),
             },
@@ -197,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// Some of what was to be done as one cannot be done: the rest can.
+    /// Tries each part of a failed I/O alone.
     fn each_alone(&mut self, parts: Vec<IoId>, device: usize, priority: Priority, op: Op) {
         let places = parts
             .iter()
@@ -215,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// A device did what it should.
+    /// Handles a successful I/O.
     fn done(&mut self, token: u64, op: Op) {
         let parts = self.parts(token);
         let Op::Read { offset_bytes, buffer, .. } = op else {

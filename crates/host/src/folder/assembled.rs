@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a scan of devices has found.
+/// Result of a scan of devices.
 #[derive(Clone, Debug)]
 pub struct Assembled {
     /// The newest superblock.
@@ -26,16 +26,16 @@ pub struct Assembled {
     pub replacing: BTreeMap<u32, PathBuf>,
     /// Slots whose device is an older one, which will be caught up.
     pub stale: Vec<u32>,
-    /// Whether the code bears what is missing or stale, so that the volume can be opened.
+    /// True if the code tolerates the missing and stale devices, so that the volume can be opened.
     pub enough: bool,
-    /// Devices that hold nothing of any volume, or cannot be looked at, and why.
+    /// Devices that hold nothing of any volume, or cannot be read, with the reason.
     pub left_out: Vec<(PathBuf, String)>,
 }
 
-/// Of each device the newest; older copies of it are left out. The one with the higher session and
-/// update was written to after the other was, if its history goes on from that of the other.
+/// Keeps the newest device of each slot and leaves out older copies. A device with higher session
+/// and update is newer if its history continues that of the other.
 ///
-/// Errors: `SlotTwice` of two where nothing tells which of them was written last.
+/// Errors: `SlotTwice` of two devices of which neither is known to be newer.
 fn without_older_copies(
     found: Vec<(PathBuf, Arc<dyn Device>, Superblock)>,
     left_out: &mut Vec<(PathBuf, String)>,

@@ -1,5 +1,5 @@
-//! The care for a volume that is open: spares for what is lost, members on servers that return,
-//! what the folder says of what has joined, samples for rates.
+//! The care for an open volume: spares for lost devices, members on servers that return, the
+//! folder's lines of new members, samples for rates.
 
 use super::mishap::Part;
 use super::status::rebuilding;
@@ -12,15 +12,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Service {
-    /// Spares for what is lost; what has joined is said to have; samples for rates. To be called
-    /// now and then by whoever does not [`wait_for_end`](Self::wait_for_end).
+    /// Takes one turn of the care. Call it now and then unless a thread is in
+    /// [`wait_for_end`](Self::wait_for_end).
     pub fn look_after(&self) {
         if !self.only_looks {
-            // It is said by the status, and looked after again next time.
+            // The status reports a panic, and the next turn tries again.
             let _ = self.mishaps.guard(Part::Care, || self.look_after_it());
         }
         if self.host().taken_by().is_some() {
-            // Whoever serves it now has our devices' data; this server is of no more use.
+            // Another host serves the volume now, with our devices' data; this server is of no more
+            // use.
             self.end();
         }
     }
@@ -37,7 +38,7 @@ impl Service {
             let slot = device.slot;
             let is_copied = state.replacements.contains_key(&slot.0);
             if report.members[slot.0 as usize].fails_reads && !is_copied {
-                // A spare takes its place at the next look. What cannot be spared stays.
+                // A spare takes its place at the next turn. A device that the volume needs stays.
                 let _ = self.host().give_up_unreadable(slot);
                 continue;
             }

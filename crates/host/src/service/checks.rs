@@ -42,9 +42,10 @@ pub(super) fn takes_part(report: &Report, slot: Slot) -> bool {
     has_one && devices.any(|device| device.slot == slot && device.state != DeviceState::Lost)
 }
 
-/// Refuses a device that the volume has: to the system it is only in use.
+/// Refuses a device that the volume has already, by that name; the system would only call it in
+/// use.
 pub(super) fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), FolderError> {
-    // What is open says which device it is, also where its path does not answer.
+    // An open device has its identity even if its path does not answer.
     let Some(identity) = identity_soon(path) else { return Ok(()) };
     let is_it = |device: &Arc<dyn Device>| device.identity() == identity;
     let mut members = (0..).map(Slot).zip(state.devices.iter().zip(&report.members));
@@ -64,7 +65,8 @@ pub(super) fn check_strange(state: &State, report: &Report, path: &Path) -> Resu
     }
 }
 
-/// Orders come from processes that may be in other folders than this one.
+/// Refuses a relative path: the process that gives the order can be in another folder than this
+/// one.
 pub(super) fn check_absolute(path: &Path) -> Result<(), FolderError> {
     match path.is_absolute() || is_server(path) {
         true => Ok(()),

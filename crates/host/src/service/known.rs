@@ -1,9 +1,9 @@
-//! What the status says of what management knows, without a wait for management.
+//! A copy of the service's state for the status, which so never waits for management.
 //!
-//! Management's lock is held for as long as an order or the care for devices takes, and they ask
-//! devices. So whoever gives the lock back leaves a copy behind of what the status needs, and the
-//! status looks at that: it tells how things were before what is under way, which has no answer
-//! yet. What the volume itself says is of the moment, because its thread waits for no device.
+//! Management's lock is held while an order or the care for devices asks devices. A holder leaves a
+//! copy of the state for the status when it gives the lock back. The status so shows the state
+//! before the order under way, which has no answer yet. The numbers of the volume are of the
+//! moment: its thread waits for no device.
 
 use super::{Deaths, Service, State};
 use crate::Config;
@@ -24,7 +24,7 @@ pub(super) struct Known {
     pub(super) bad_spares: BTreeMap<PathBuf, String>,
     pub(super) problems: BTreeMap<u32, String>,
     pub(super) strays: BTreeMap<u32, String>,
-    /// By slot, what its device is being replaced by.
+    /// By slot, the replacement of its device.
     pub(super) replacements: BTreeMap<u32, (PathBuf, Weak<Twin>)>,
     pub(super) samples: VecDeque<(Instant, u64, u64)>,
     pub(super) serves: Option<(Instant, Deaths)>,
@@ -48,7 +48,7 @@ impl Known {
     }
 }
 
-/// Management's lock. Given back, what it guards is known.
+/// Management's lock. When it is given back, the copy is renewed.
 pub(super) struct Held<'s> {
     pub(super) service: &'s Service,
     pub(super) state: MutexGuard<'s, State>,
@@ -70,7 +70,7 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // What a panic leaves half done is put in order by whoever takes the lock next.
+        // After a panic the next holder of the lock puts the state in order first.
         if !std::thread::panicking() {
             *lock(&self.service.known) = Arc::new(Known::of(&self.state));
         }

@@ -1,29 +1,28 @@
-//! Panics of what runs beside the volume: orders, and the care for its devices. Each is an end of
-//! itself and of nothing else.
+//! Panics of an order or of the care for devices. Each ends that alone.
 //!
-//! A panic that unwinds to here is counted, for the status; what it panicked of stands on standard
-//! error, where the standard library says it. It may have poisoned the lock on what the service
-//! remembers: whoever takes that next puts it in order, from the folder and from what the volume
-//! says, as an opening does ([`Service::put_in_order`]).
+//! A panic that unwinds to here is counted, for the status; the standard library prints its message
+//! on standard error. If it has poisoned the lock on the service's state, the next caller that
+//! takes the lock puts the state in order, from the folder and the volume, as an opening does
+//! ([`Service::put_in_order`]).
 //!
-//! A panic of the volume's engine is another matter: what it had in memory is gone, and only
-//! another opening makes it anew ([`Service::wait_for_end`]).
+//! A panic of the volume's engine is not caught here: its memory is lost, and only another opening
+//! helps ([`Service::wait_for_end`]).
 
 use super::{Service, State};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What may panic.
+/// Parts that can panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The answer to an order.
     Orders,
-    /// The look after losses, spares and what the folder says.
+    /// The care for lost devices, spares and new members.
     Care,
 }
 
-/// How often each part has panicked since the volume was opened.
+/// Panics of each part since the volume was opened.
 #[derive(Default)]
 pub(super) struct Mishaps {
     orders: AtomicU64,
@@ -38,14 +37,14 @@ impl Mishaps {
         }
     }
 
-    /// Does something, and counts it if it panics.
+    /// Calls `what`, and counts its panic.
     pub(super) fn guard<T>(&self, part: Part, what: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
         catch_unwind(AssertUnwindSafe(what)).inspect_err(|_| {
             self.of(part).fetch_add(1, Ordering::Relaxed);
         })
     }
 
-    /// What is to be said of it.
+    /// Sentences for the status.
     pub(super) fn said(&self) -> Vec<String> {
         let parts = [(Part::Orders, "An order"), (Part::Care, "The care for lost devices and spares")];
         let say = |(part, what): (Part, &str)| {
@@ -60,8 +59,8 @@ impl Mishaps {
 }
 
 impl Service {
-    /// Makes what the service remembers fit the folder and the volume again: a panic may have cut
-    /// off any change of it between two steps.
+    /// Makes the service's state fit the folder and the volume again: a panic can have cut off a
+    /// change of it between two steps.
     pub(super) fn put_in_order(&self, state: &mut State) {
         self.revives.store(false, Ordering::Release);
         if let Some(folder) = &mut state.folder {
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_panics_leaves_nobody_waiting_and_is_said_to_have_ended() {
+    fn an_engine_that_panics_answers_all_and_is_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let service = service(&folder.path().join("v"));
         let handle = service.handle();

@@ -1,12 +1,12 @@
 //! Replacing a device that still works: it stays in the volume until the new one is a copy of it
 //! ([`crate::twin`]).
 //!
-//! The folder has a line for it, and the new device a mark, so that a copy that a stop or a crash cut
-//! off begins again at the next start, without the folder, too. The line of the slot names the old
-//! device until the copy is whole, and the new one from then on, by one renaming of the file. A new
-//! device with superblocks of the slot in spite of that was cut off between the two: it is the copy
-//! of a moment, and is copied to again. If the old device is lost meanwhile, the new one takes its
-//! place as a spare would.
+//! The folder has a line for it, and the new device a mark, so that a copy that a stop or a crash
+//! cut off begins again at the next start, without the folder, too. The line of the slot names the
+//! old device until the copy is whole, and the new one from then on, by one renaming of the file. A
+//! new device that has superblocks of the slot before that renaming was cut off between the two
+//! steps: its copy begins again. If the old device is lost before, the new one takes its place as a
+//! spare would.
 //!
 //! A replacement that failed or was cancelled leaves the old device, and an event on the devices.
 
@@ -27,8 +27,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a copy waits before it looks again whether writes have ended that the twin did not see,
-/// or whether the old device answers again.
+/// Pause of a copy before it looks again whether writes that the twin did not see have ended, or
+/// whether the old device answers again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Time that an order waits for the old device to be alone again.
@@ -44,16 +44,16 @@ pub(super) struct Replacement {
     copier: Option<JoinHandle<()>>,
 }
 
-/// What a copier is told.
+/// Controls of a copier.
 struct Control {
     stops: Mutex<bool>,
     told: Condvar,
-    /// Bytes a second that it may read and write; 0: as many as it can.
+    /// Bytes a second that it may read and write; 0: no limit.
     rate: AtomicU64,
 }
 
 impl Control {
-    /// Waits; whether it goes on then.
+    /// Waits; true if the copy goes on then.
     fn wait(&self, time: Duration) -> bool {
         let stops = self.stops.lock().expect("nothing panics under the lock");
         let wait = self.told.wait_timeout_while(stops, time, |stops| !*stops);
@@ -62,7 +62,7 @@ impl Control {
 }
 
 impl Replacement {
-    /// Which device the new one is.
+    /// Returns the identity of the new device.
     pub(super) fn new_identity(&self) -> Identity {
         self.new.identity()
     }
@@ -73,8 +73,8 @@ impl Drop for Replacement {
         *self.control.stops.lock().expect("nothing panics under the lock") = true;
         self.control.told.notify_all();
         let Some(copier) = self.copier.take() else { return };
-        // Its devices are closed with it. One that hangs is not waited for: the copier ends when
-        // the device answers, and does nothing more.
+        // Its devices are closed with it. A device that hangs is not waited for: its copier ends
+        // when it answers.
         let until = Instant::now() + CLOSING;
         while !copier.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -85,7 +85,7 @@ impl Drop for Replacement {
     }
 }
 
-/// Copies until there is nothing left but superblocks, or the replacement is over.
+/// Copies until only superblocks are missing, or the replacement is over.
 fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
     loop {
         match host.is_drained(slot) {
@@ -102,7 +102,7 @@ fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
                 rate => Duration::from_secs_f64(2.0 * bytes as f64 / rate as f64),
             },
             Ok(Step::Ready | Step::Over) => return,
-            // If it does not come back the volume finds out.
+            // If it does not come back, the volume gives it up.
             Err(_) => AGAIN_AFTER,
         };
         if !control.wait(pause) {
@@ -111,7 +111,7 @@ fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
     }
 }
 
-/// Where the superblocks of a slot's device lie, in bytes.
+/// Returns the offsets of the superblocks of a slot's device.
 fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
     let zones = geometry.zones(slot);
     let places = [zones.superblock(0), zones.superblock(1), zones.superblock_copy()];
@@ -119,8 +119,8 @@ fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
 }
 
 impl Service {
-    /// Begins to make a device a copy of one that works, and takes its place when it is. It holds
-    /// no superblock.
+    /// Begins to copy a device that works to one that will take its place. The new one holds no
+    /// superblock.
     pub(super) fn begin_replacing(
         &self,
         state: &mut State,
@@ -162,7 +162,8 @@ impl Service {
         Ok(())
     }
 
-    /// Keeps the new state of a replacement on the devices. A volume that has failed keeps nothing.
+    /// Records the new state of a replacement on the devices. A volume that has failed records
+    /// nothing.
     fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) {
         let _ = self.host().note_copy(slot, what, why);
     }
@@ -175,16 +176,16 @@ impl Service {
     }
 
     /// Ends the replacement of a device that works, which stays in the volume. Returns the path of
-    /// the new device, which the volume has let go of.
+    /// the new device, which is closed.
     ///
-    /// Errors: `NotReplaced`; `BeingReplaced` if a device does not answer, so that the old one is
-    /// alone again only when it does.
+    /// Errors: `NotReplaced`; `BeingReplaced` if a device does not answer: the old one is alone
+    /// again only when it does.
     pub(super) fn cancel_replacing(&self, state: &mut State, slot: Slot) -> Result<PathBuf, FolderError> {
         let not_replaced = FolderError::NotReplaced { slot };
         let named = state.folder.as_ref().and_then(|folder| folder.config().replacing.get(&slot.0));
         let under_way = state.replacements.get(&slot.0).map(|one| &one.path);
         let path = named.or(under_way).cloned().ok_or(not_replaced)?;
-        // In the folder first: what it does not name is not begun again.
+        // In the folder first: a copy that it does not name is not begun again.
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| drop(config.replacing.remove(&slot.0)))?;
         state.problems.remove(&slot.0);
@@ -204,8 +205,8 @@ impl Service {
 
     /// Refuses a device that the folder names as the copy of a slot's, if it holds anything else.
     ///
-    /// Superblocks of the slot are those of a copy that was cut off at its end. The old device works,
-    /// so that nothing is lost with them.
+    /// Superblocks of the slot are those of a copy that was cut off at its end. The old device
+    /// works, so nothing is lost with them.
     fn check_resumed(&self, state: &State, slot: Slot, new: &Arc<dyn Device>) -> Result<(), FolderError> {
         let asked = Timely::of(new);
         let old = state.devices[slot.0 as usize].as_ref();
@@ -217,18 +218,19 @@ impl Service {
         if found.slot == slot && goes_on { Ok(()) } else { check_no_volume(&asked) }
     }
 
-    /// Bytes a second that copies may read and write from now on; 0: as many as they can.
+    /// Limits the bytes a second that copies read and write; 0: no limit.
     pub(super) fn set_copy_rate(state: &State, rate: u64) {
         state.replacements.values().for_each(|one| one.control.rate.store(rate, Ordering::Relaxed));
     }
 
-    /// Ends what is copied or has failed, and begins what the folder says and nothing does.
+    /// Ends copies that are complete or have failed, and begins those that the folder has a line
+    /// for.
     pub(super) fn look_after_replacements(&self, state: &mut State, report: &Report) {
         for number in state.replacements.keys().copied().collect::<Vec<u32>>() {
             let slot = Slot(number);
             let Some(one) = state.replacements.get(&number) else { continue };
             if !report.members[number as usize].attached {
-                // The old device is lost: the new one is made anew in its place.
+                // The old device is lost: the new one is rebuilt in its place.
                 if let Some(one) = state.replacements.remove(&number) {
                     let (path, new) = (one.path.clone(), one.new.clone());
                     drop(one);
@@ -277,7 +279,7 @@ impl Service {
         }
     }
 
-    /// The copy is whole: the new device takes the place of the old one.
+    /// Puts the new device of a complete copy in the place of the old one.
     fn finish(&self, state: &mut State, slot: Slot) {
         let Some(one) = state.replacements.remove(&slot.0) else { return };
         let Some(folder) = &mut state.folder else { return };
@@ -290,7 +292,7 @@ impl Service {
         match one.twin.finish(name) {
             Ok(true) => {}
             Ok(false) => {
-                // It failed at the end; the next look says so.
+                // It failed at the end; the next turn of the care ends it.
                 state.replacements.insert(slot.0, one);
                 return;
             }
@@ -300,19 +302,18 @@ impl Service {
             }
         }
         state.devices[slot.0 as usize] = Some(one.new.clone());
-        // Until it succeeds the twin goes on, and asks the new device alone.
+        // Until this succeeds the twin stays, and uses only the new device.
         let _ = self.host().exchange(slot, one.new.clone(), true);
         self.note_copy(slot, EventKind::COPY_TAKEN, (Reason::NONE, 0));
-        // Nobody reads it any more; that it cannot be written is no harm: it is older from the next
-        // session on.
+        // A failure does no harm: from the next session on the old device is stale.
         let _ = wipe(&Timely::of(&one.old));
         if one.twin.unreadable_blocks() > 0 {
-            // What could not be copied is made of the others.
+            // Blocks that could not be copied are reconstructed from others.
             let _ = self.host().scrub(Scrub::Start { repair: true });
         }
     }
 
-    /// The old device goes on alone, and why is kept.
+    /// Lets the old device go on alone, and records the reason.
     fn abandon(&self, state: &mut State, slot: Slot, why: &Ended, unnamed: Option<&FolderError>) {
         let (reason, errno) = match why {
             Ended::Failed(error) => reason_of(Some(error)),
@@ -343,9 +344,9 @@ impl Service {
         self.note_copy(slot, EventKind::COPY_FAILED, (reason, errno));
     }
 
-    /// Lets the old device go on alone, and lets go of the new one. Returns the path of that;
-    /// `None`: not yet, because a device owes something. The twin asks the old device alone
-    /// meanwhile.
+    /// Makes the old device serve alone again, and closes the new one. Returns the path of the new
+    /// one; `None`: not yet, because a device has a request pending. Until then the twin reads from
+    /// the old device alone.
     fn end_replacement(&self, state: &mut State, slot: Slot) -> Option<PathBuf> {
         let one = state.replacements.get(&slot.0)?;
         if !self.host().is_drained(slot).unwrap_or(false)

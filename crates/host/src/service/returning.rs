@@ -1,14 +1,13 @@
 //! Members on servers that went away: tried again until they answer, and caught up.
 //!
 //! A disk that was unplugged waits for its operator; a server that was started again does not. Each
-//! try is made by a thread of its own, after a pause that doubles from [`FIRST`] to [`LAST`], so
-//! that a server that comes and goes costs little. The volume takes one back as it takes any device
-//! that returns: it lacks what was written meanwhile, and no more. If the volume has failed and
-//! enough have come, it is opened again.
+//! try has a thread of its own, after a pause that doubles from [`FIRST`] to [`LAST`], so a server
+//! that comes and goes costs little. The volume takes a member back like any device that returns:
+//! only the writes since are missing. If the volume has failed and enough members have come, it is
+//! opened again.
 //!
-//! Nothing is asked of a member for [`SETTLE`] after its server has answered: one that was stopped
-//! and goes on first does what it had received before, over the connection that was given up. NBD
-//! has nothing that takes such requests back.
+//! A member gets no request for [`SETTLE`] after its server has answered. A server that was stopped
+//! first does the requests of the connection that was given up, and NBD cannot take these back.
 
 use super::{Service, State};
 use crate::opening::open_soon;
@@ -27,13 +26,13 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(60);
 
-/// How long a member stays before its pauses begin with the first again.
+/// Time after which the pauses of a member that stays begin with the first again.
 const STEADY: Duration = Duration::from_secs(600);
 
-/// How long a server has for what it had received before.
+/// Time for a server to do the requests of the old connection.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// The first words of a problem: a try in vain.
+/// First words of a problem whose tries have failed.
 pub(super) const TRIED: &str = "tried again: ";
 
 type Opened = Result<Arc<dyn Device>, DeviceError>;
@@ -42,13 +41,13 @@ type Opened = Result<Arc<dyn Device>, DeviceError>;
 #[derive(Default)]
 pub(super) struct Returning {
     tries: BTreeMap<u32, Try>,
-    /// Members of a volume that has failed which answer again: they wait for enough others.
+    /// Members of a failed volume that answer again: they wait until there are enough.
     came: BTreeMap<u32, Arc<dyn Device>>,
 }
 
 struct Try {
     pause: Duration,
-    /// When the next one begins.
+    /// Time of the next one.
     at: Instant,
     /// The one under way.
     opens: Option<Receiver<Opened>>,
@@ -67,7 +66,7 @@ impl Returning {
             one.opens = None;
             one.at = now + one.pause;
             one.pause = (one.pause * 2).min(LAST);
-            // A thread that ended without an answer is one more try.
+            // A thread that ended without an answer counts as a failed try.
             return opened.ok();
         }
         if now >= one.at {
@@ -92,7 +91,7 @@ impl Returning {
     }
 }
 
-/// True if a member is gone by its connection, and not by what it did.
+/// True if a member is gone because its connection failed.
 fn went_away(error: Option<&DeviceError>) -> bool {
     matches!(error, None | Some(DeviceError::Gone { .. } | DeviceError::Server { .. }))
 }
@@ -116,7 +115,7 @@ impl Service {
             let Some(folder) = &state.folder else { return };
             let place = folder.config().devices.get(&slot.0).filter(|place| is_server(&place.path));
             let Some(place) = place.cloned() else { continue };
-            // A spare that took its place in this look counts from the next on.
+            // A spare that took its place in this turn counts from the next on.
             if state.devices[slot.0 as usize].is_some() || state.returning.came.contains_key(&slot.0) {
                 continue;
             }
@@ -140,7 +139,7 @@ impl Service {
         }
     }
 
-    /// Opens a volume that has failed again, if it can be with the members that have come.
+    /// Opens a volume that has failed again, if the members that have come suffice.
     fn open_with_those_that_came(&self, state: &mut State) -> Result<(), FolderError> {
         let volume = Some(self.geometry.volume);
         // One that went away again is tried again.
@@ -162,7 +161,7 @@ impl Service {
 mod tests {
     use super::*;
 
-    /// Tries until the one under way has ended.
+    /// Repeats the try until the one under way has ended.
     fn ended(returning: &mut Returning, now: Instant) -> Option<Opened> {
         let begun = Instant::now();
         loop {

@@ -1,5 +1,4 @@
-//! How a volume is, as it is said to its operator: of each device, of what is under way, and what
-//! is wrong in words.
+//! The state of a volume for its operator: devices, work under way, findings.
 
 use super::Service;
 use super::known::Known;
@@ -20,11 +19,12 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a status waits for a volume that is being opened anew.
+/// Longest wait of a status for a volume that is being opened again.
 const REVIVES: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// How the volume stands; of one that is being opened anew how it stands then, if that is soon.
+    /// Returns the engine's report; while the volume is opened again, it waits for that for a
+    /// while.
     fn report_soon(&self) -> Result<Report, HostError> {
         let until = Instant::now() + REVIVES;
         loop {
@@ -37,7 +37,7 @@ impl Service {
         }
     }
 
-    /// How the volume is, in words and numbers. It waits for no device, nor for anybody who does.
+    /// Returns the state in words and numbers. It waits for no device, nor for management.
     pub(super) fn status(&self) -> Result<StatusReport, FolderError> {
         let report = self.report_soon()?;
         let known = lock(&self.known).clone();
@@ -60,7 +60,7 @@ impl Service {
             let waits = member.attached && device.state == DeviceState::Lost;
             let (state_word, done_stripes) = match device.state {
                 DeviceState::Present => (DeviceWord::Present, None),
-                // It has come, and takes part as soon as what is being made durable is.
+                // It has come, and takes part once the commit under way is durable.
                 DeviceState::Lost if waits && !self.only_looks && !status.failed => {
                     (DeviceWord::Rebuilding, Some(0))
                 }
@@ -72,7 +72,7 @@ impl Service {
             let problem = member.error.as_ref().map(|error| format!("{error}{tried}"));
             let problem = problem.or_else(|| match (waits, self.only_looks) {
                 (true, true) => Some("it is here again and is caught up when the volume is served".into()),
-                // Nothing can be recorded any more, so nobody can be taken in.
+                // A failed volume records nothing, so no device can join it.
                 (true, false) if status.failed => {
                     Some("it is here again, and is used when enough of the others are".into())
                 }
@@ -169,7 +169,7 @@ impl Service {
     }
 }
 
-/// What the process occupies; 0 where the system does not say.
+/// Returns the memory of the process; 0 where the system does not say.
 fn resident_bytes() -> u64 {
     let said = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident = said.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -204,7 +204,7 @@ fn scrub_report(scrub: &ScrubStatus) -> ScrubReport {
 }
 
 impl Service {
-    /// How far the copy of a device is, if it is being replaced, or is to be.
+    /// Returns the progress of a device's copy, under way or ordered.
     fn replacement(&self, known: &Known, slot: Slot) -> Option<ReplacementReport> {
         let total_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
         let (path, copied_bytes, verified_bytes, unreadable_blocks) = match known.replacements.get(&slot.0) {
@@ -235,7 +235,8 @@ fn metadata_report(bad: &BadMetadata) -> MetadataReport {
     MetadataReport { device: slot.0, superblocks, journal, snapshot, definition }
 }
 
-/// Stripes done and in all, of the device that is furthest behind; `None`: nothing is rebuilt.
+/// Returns stripes done and in all, of the device that is furthest behind; `None`: nothing is
+/// rebuilt.
 pub(super) fn rebuilding(report: &Report) -> Option<(u64, u64)> {
     let states = report.status.devices.iter().filter_map(|device| match device.state {
         DeviceState::Rebuilding { done_stripes, total_stripes } => Some((done_stripes, total_stripes)),
@@ -260,7 +261,7 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
     report
 }
 
-/// Stripes that have lost data, as far as is known.
+/// Counts the stripes that are known to have lost data.
 fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
     let blocks = stripe_bytes / BLOCK as u64;
     let ends = report
@@ -272,8 +273,8 @@ fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
     report.status.broken_stripes.max(count_in(ends.collect()))
 }
 
-/// How many numbers lie in some ranges, by the first and the last of each: never one by one, since
-/// a note may name all stripes of a volume that has nothing but their number.
+/// Counts the numbers in ranges, each given by its first and last. It does not visit each number: a
+/// range can name all stripes of a huge empty volume.
 fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
     ranges.sort_unstable();
     let mut next = 0;
@@ -288,7 +289,7 @@ fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
     all
 }
 
-/// What is wrong with the volume as a whole, the worst first.
+/// Findings on the volume as a whole, the worst first.
 fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     let status = &report.status;
     let mut findings = Vec::new();
@@ -343,7 +344,7 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     findings
 }
 
-/// What was wrong and no longer is: no reason to bring anything back, but to look.
+/// Findings on errors of the past, for which no device has to be brought back.
 fn warnings(
     devices: &[DeviceReport],
     bad_spares: &BTreeMap<PathBuf, String>,
@@ -352,7 +353,7 @@ fn warnings(
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub VOL --clear {}' when you have seen to it.",
+            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub VOL --clear {}' once the cause is known.",
             device.device,
             health::count(device.checksum_errors, "wrong block"),
             health::count(device.media_errors, "read"),
@@ -387,7 +388,7 @@ fn warnings(
     died.chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
 }
 
-/// Seconds, as people say them.
+/// Returns a duration in words.
 fn span(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),

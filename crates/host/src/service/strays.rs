@@ -1,9 +1,9 @@
 //! Members that the next start would not find: their file was deleted, renamed or cut, or another
-//! stands at their path. The server reads and writes them as ever, so nothing else would say so
-//! before the volume is stopped.
+//! is at their path. The server reads and writes them as ever, so only this finds them before the
+//! volume is stopped.
 //!
-//! Each look is done by a thread of its own, because the file system of a path may not answer. The
-//! care for devices begins looks and takes what earlier ones found, and waits for none.
+//! Each look has a thread of its own, because the file system of a path can hang. The care for
+//! devices begins looks and takes the results of earlier ones, and waits for none.
 
 use super::State;
 use crate::locks::lock;
@@ -13,8 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How often members are looked at: one that strays is named within this, and a moment for the
-/// look.
+/// Interval of the looks: a stray is named within this and the time of a look.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
 
 /// The last look of each slot.
@@ -32,12 +31,12 @@ struct Look {
 pub(super) struct Strays {
     found: Found,
     looked_at: Option<Instant>,
-    /// By slot, in words, with the command that helps.
+    /// By slot, a sentence with the command that helps.
     pub(super) problems: BTreeMap<u32, String>,
 }
 
 impl State {
-    /// Takes what looks at members have found, and begins others when it is time.
+    /// Takes the results of looks at members, and begins others when it is time.
     pub(super) fn look_for_strays(&mut self, now: Instant) {
         let State { folder: Some(folder), devices, strays, .. } = self else { return };
         strays.look(folder.root(), devices, now);
@@ -80,7 +79,7 @@ fn begin(found: &Found, slot: u32, device: Arc<dyn Device>) {
         }
     };
     if std::thread::Builder::new().name("look".into()).spawn(look).is_err() {
-        // Without a thread it is looked at the next time.
+        // Without a thread the next turn looks.
         lock(found).remove(&slot);
     }
 }
@@ -98,7 +97,7 @@ mod tests {
     use pantile_device::{FileDevice, Layer, Layered};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Looks until a member of slot 0 has been looked at, and gives what is said of it.
+    /// Looks until there is a result for slot 0, and returns its problem.
     fn said(strays: &mut Strays, devices: &[Option<Arc<dyn Device>>], now: Instant) -> Option<String> {
         strays.look(Path::new("/v"), devices, now);
         let begun = Instant::now();
@@ -123,7 +122,7 @@ mod tests {
         assert!(problem.contains("nothing is at its path") && problem.contains("pantile replace /v 0 "));
         std::fs::rename(&aside, &path).expect("moved back");
         assert_eq!(said(&mut strays, &devices, now + 2 * LOOK_EVERY), None);
-        // Another device in the slot is not blamed for what the one before it did.
+        // Another device in the slot is not blamed for the one before it.
         std::fs::remove_file(&path).expect("deleted");
         assert!(said(&mut strays, &devices, now + 3 * LOOK_EVERY).is_some());
         let other: Arc<dyn Device> = Arc::new(FileDevice::create(&path, 1 << 20).expect("a device"));
@@ -131,7 +130,7 @@ mod tests {
         assert!(strays.problems.is_empty());
     }
 
-    /// A device of which the file system does not say how it stands.
+    /// A device whose file system does not answer.
     struct Mute(Mutex<Receiver<()>>);
 
     impl Layer for Mute {

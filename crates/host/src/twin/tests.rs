@@ -20,12 +20,12 @@ enum Did {
     Flushed(usize),
     /// The volume asked for a block to have a content; it had not been answered before.
     Asked(u64, u8),
-    /// The volume was told that all it had been answered is durable.
+    /// A flush was acknowledged: all writes answered before it are durable.
     Told,
     Named,
 }
 
-/// A device of blocks of one byte over and over, which tells what is done to it.
+/// A device of blocks of one repeated byte, which records its operations.
 struct Told {
     number: usize,
     device: MemoryDevice,
@@ -266,10 +266,11 @@ fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
     Arc::into_inner(history).expect("the devices are gone").into_inner().expect("a history")
 }
 
-/// What a crash after so many events leaves: the devices, and which of them is the volume's.
+/// Judges the state after a crash behind these events: the devices, and which of them is the
+/// member.
 fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String> {
     let mut devices: [BTreeMap<u64, Vec<u8>>; 2] = Default::default();
-    // By block, what it may be: the last that was durable, and everything that was asked for since.
+    // Possible content of each block: the last durable write, and all that were requested since.
     let mut may_be: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut named = OLD;
     for did in history {
@@ -309,7 +310,7 @@ fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String
         return Err("a copy under way has no mark".into());
     }
     if named == OLD && says_something && !is_marked {
-        // Then it is a copy as good as the old one, whoever finds it.
+        // Then it must be a copy as good as the old one.
         let is_copy = |(at, all): (&u64, &Vec<u8>)| {
             WITHHELD.contains(at) || all.contains(left[NEW].get(at).unwrap_or(&0))
         };
@@ -497,7 +498,7 @@ fn blocks_unreadable_on_the_old_device_are_read_from_the_copy() {
 }
 
 #[test]
-fn if_nobody_can_name_the_new_device_it_says_nothing_and_the_old_one_goes_on() {
+fn a_new_device_that_cannot_be_named_is_wiped_and_the_old_one_goes_on() {
     let (old, new, twin) = pair();
     while !matches!(twin.step().expect("memory"), Step::Ready) {}
     assert_eq!(twin.finish(|| Err("no room")), Err("no room"));
@@ -507,7 +508,7 @@ fn if_nobody_can_name_the_new_device_it_says_nothing_and_the_old_one_goes_on() {
     assert_eq!((byte_at(&*old, 0), byte_at(&*new, 0)), (Ok(9), Ok(0)));
 }
 
-/// Nobody who waits for a finish waits for a device that hangs, nor do writers.
+/// Checks that a device that hangs delays neither `finish` nor writers.
 #[test]
 fn a_finish_does_not_wait_for_a_write_that_does_not_end() {
     let (old, new, twin) = pair();
@@ -607,7 +608,7 @@ fn a_new_device_that_hangs_while_it_gets_superblocks_ends_without_them() {
         assert!(matches!(twin.progress().0, Phase::Abandoned(Ended::Failed(DeviceError::Gone { .. }))));
         twin.write_at(0, &[fill(9, 1).whole()]).expect("the old one goes on");
         assert_eq!(byte_at(&*old, 0), Ok(9));
-        // When it does what it owes what says that it is the volume's is taken back.
+        // When it answers its late write, its superblocks are wiped.
         while !WITHHELD.iter().all(|&at| byte_at(&*new, at) == Ok(0)) || begun.elapsed().as_secs() < 2 {
             assert!(begun.elapsed() < Duration::from_secs(30), "{kind:?}: it passes for a member");
             std::thread::sleep(Duration::from_millis(20));

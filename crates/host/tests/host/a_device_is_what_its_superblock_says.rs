@@ -1,5 +1,5 @@
-//! Which device is which: whatever it is called, wherever its superblock is left, whoever else says
-//! that he is the same.
+//! Identity of a device: it follows from its superblock, not from its path, and not from a copy of
+//! it.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -22,7 +22,7 @@ fn a_spare_that_is_another_device_by_now_is_left_alone() {
         done(service.obey(&Order::AddSpare { path: path.clone(), overwrite: false }));
     }
     service.stop().expect("it stops");
-    // Names move: somebody else's data, a device of another volume, nothing.
+    // Names move: another user's data, a device of another volume, nothing.
     let precious = painted(3, len as usize);
     std::fs::write(&filled, &precious).expect("a file");
     create(&folder.path().join("u"));
@@ -92,8 +92,8 @@ fn a_volume_is_assembled_whatever_its_devices_are_called() {
     service.stop().expect("it stops");
 }
 
-/// The superblock is the truth; what is changed later in the folder is changed for the device that
-/// was found, not for the line it was found by.
+/// The superblock is the truth: a later change in the folder is for the device that was found, not
+/// for the line that named it.
 #[test]
 fn devices_in_another_order_are_taken_out_and_replaced_one_by_one() {
     let (folder, root, service) = served();
@@ -166,7 +166,8 @@ fn a_device_whose_end_is_missing_counts_as_lost() {
     assert!(says.contains("3 devices are there, 4 are needed"), "{says}");
 }
 
-/// It is of this volume, of its slot and of its history, and yet not what was taken out.
+/// It is of this volume, of its slot and of its history, but of an earlier time than the device
+/// that was taken out.
 #[test]
 fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     let (folder, root, service) = served();
@@ -187,7 +188,7 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     assert!(matches!(&answer, Answer::Done { text } if text.contains("caught up")), "{answer:?}");
     until_clean(&service);
     service.stop().expect("it stops");
-    // Put in its place while nobody looks, it is made anew.
+    // A copy put in its place while the volume is stopped is rebuilt.
     std::fs::copy(&copy, &device).expect("a copy");
     let service = start(&root);
     until_clean(&service);
@@ -197,10 +198,9 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     service.stop().expect("it stops");
 }
 
-/// It has the newest superblock and yet lacks what was written since it was made, which no record
-/// tells.
+/// The copy has the newest superblock and lacks the writes since, which no record shows.
 #[test]
-fn a_copy_of_a_device_that_is_here_is_made_anew() {
+fn a_copy_of_a_device_that_is_here_is_rebuilt() {
     let (folder, root, service) = served();
     service.handle().write(0, &painted(60, 3_000_000), true).expect("it writes");
     let copy = folder.path().join("copy");
@@ -224,7 +224,7 @@ fn a_copy_of_a_device_that_is_here_is_made_anew() {
     service.stop().expect("it stops");
 }
 
-/// The text of a code of one's own lies on every device: one that is whole is enough, and the
+/// The text of a user's own code is stored on every device: one whole copy is enough, and the
 /// others are written again.
 #[test]
 fn a_code_of_ones_own_is_read_from_any_device() {
@@ -271,8 +271,8 @@ fn a_code_of_ones_own_is_read_from_any_device() {
     );
 }
 
-/// Devices that were given are longer than the volume needs, some by far; the copy of the
-/// superblock lies where the volume ends.
+/// The given devices are longer than the volume needs, some by far; the copy of the superblock is
+/// at the end of the volume.
 #[test]
 fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -412,7 +412,7 @@ fn of_two_copies_the_newer_is_assembled_and_equal_ones_are_refused() {
     assert_eq!(status(&service).verdict, Verdict::Clean);
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
-    // One that ran alone meanwhile is not gone on from, however new it is.
+    // A device that ran alone is not followed, even if it is the newest.
     let others: Vec<PathBuf> = (0..4).map(path).chain([old.clone()]).collect();
     let alone = folder.path().join("alone");
     drop(Folder::assemble(&alone, &others).expect("four are enough"));

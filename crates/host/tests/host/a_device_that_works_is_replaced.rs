@@ -42,7 +42,7 @@ fn with_data(seed: u64) -> (TempDir, PathBuf, Service, Vec<u8>, PathBuf) {
 #[test]
 fn replacing_a_device_that_works_never_lowers_the_margin() {
     let (_folder, root, service, mut data, new) = with_data(1);
-    // Nothing more may be lost: the device could not be spared for a moment.
+    // No further device can fail: this one cannot be spared for a moment.
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     throttle(&service, SLOW);
@@ -56,7 +56,7 @@ fn replacing_a_device_that_works_never_lowers_the_margin() {
     copies(&status(&service));
     assert!(copied(&status(&service)).is_some());
     assert!(matches!(replace(&service, &new), Answer::Fault { kind: FaultKind::Input, .. }));
-    // What is written meanwhile, where the copy was and where it comes to.
+    // Writes during the copy, before and behind the place that it has reached.
     for (number, at) in (0..8u64).map(|number| (number, number as usize * 800_000)) {
         let piece = painted(20 + number, 50_000);
         service.handle().write(at as u64, &piece, true).expect("it writes");
@@ -76,7 +76,7 @@ fn replacing_a_device_that_works_never_lowers_the_margin() {
     let piece = painted(50, 100_000);
     service.handle().write(5000, &piece, true).expect("it writes");
     data[5000..105_000].copy_from_slice(&piece);
-    // The old one is nobody's any more, and the new one holds what it must without it.
+    // The old device is not part of the volume any more, and the new one is complete without it.
     service.stop().expect("it stops");
     std::fs::remove_file(root.join("device-05.pantile")).expect("a file");
     let service = start(&root);
@@ -127,7 +127,7 @@ fn a_replacement_that_is_cut_off_leaves_the_old_device_and_begins_again() {
 }
 
 #[test]
-fn a_device_that_is_lost_while_it_is_replaced_is_made_anew_on_the_new_one() {
+fn a_device_that_is_lost_while_it_is_replaced_is_rebuilt_on_the_new_one() {
     let (_folder, root, service, data, new) = with_data(3);
     throttle(&service, SLOW);
     done(replace(&service, &new));
@@ -181,7 +181,7 @@ fn events(service: &Service) -> Vec<String> {
 
 #[test]
 fn a_crash_while_superblocks_of_a_copy_are_written_leaves_a_copy_that_goes_on_by_itself() {
-    // So many of the three are written, and the old device ran on without the new one or did not.
+    // Superblocks written of three, and whether the old device ran on without the new one.
     for (written, runs_on) in [(0, false), (1, false), (2, false), (3, false), (3, true)] {
         let (_folder, root, service, data, new) = with_data(4);
         let old = root.join("device-05.pantile");
@@ -217,13 +217,13 @@ fn a_device_that_holds_another_device_of_the_volume_is_not_copied_to_under_the_n
     throttle(&service, SLOW);
     done(replace(&service, &new));
     service.stop().expect("it stops");
-    // The name is that of a copy of device 4 by now.
+    // The name is that of a copy of device 4 now.
     std::fs::copy(root.join("device-04.pantile"), &new).expect("it is copied");
     let service = start(&root);
     service.look_after();
     let report = status(&service);
     assert!(report.wrong.iter().any(|line| line.contains("belongs to the volume")), "{:?}", report.wrong);
-    // Nothing waits for a person but what that person named.
+    // The order only forgets the copy that the operator had named.
     done(service.obey(&Order::CancelReplace { device: 5 }));
     assert_eq!(status(&service).verdict, Verdict::Clean, "{:?}", status(&service).wrong);
     assert!(read(&service, data.len()) == data);

@@ -1,5 +1,5 @@
-//! The same disks by two paths: files, and the loop devices upon them, which the system takes for
-//! other devices.
+//! Two paths to the same disks: files, and their loop devices, which are other devices for the
+//! system.
 //!
 //! Needs root and losetup; elsewhere it says that it has seen nothing.
 
@@ -41,7 +41,7 @@ fn open(root: &Path) -> Result<Service, FolderError> {
 }
 
 #[test]
-fn whoever_comes_by_the_other_path_is_refused_and_finds_everything_afterwards() {
+fn the_other_path_is_refused_while_served_and_complete_afterwards() {
     let (folder, root, service) = served();
     let files: Vec<PathBuf> = (0..6).map(|slot| root.join(format!("device-{slot:02}.pantile"))).collect();
     let Some(loops) = Loops::upon(&files) else {
@@ -61,14 +61,14 @@ fn whoever_comes_by_the_other_path_is_refused_and_finds_everything_afterwards() 
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
     // It was given back.
-    let service = open(&other).expect("nobody serves it");
+    let service = open(&other).expect("it is not served");
     assert!(read(&service, data.len()) == data);
     let again = painted(4, 500_000);
     service.handle().write(0, &again, true).expect("it writes");
     let refused = open(&root).map(drop);
     assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
     service.stop().expect("it stops");
-    let service = open(&root).expect("nobody serves it");
+    let service = open(&root).expect("it is not served");
     assert!(read(&service, data.len()) == again);
     service.stop().expect("it stops");
 }

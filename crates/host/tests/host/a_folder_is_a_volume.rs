@@ -53,7 +53,7 @@ fn a_volume_in_a_folder_is_locked_and_keeps_its_data() {
 }
 
 #[test]
-fn a_spare_takes_the_place_of_what_is_lost() {
+fn a_spare_takes_the_place_of_a_lost_device() {
     let (folder, root, service) = served();
     let data = painted(2, 5_000_000);
     service.handle().write(0, &data, true).expect("it writes");
@@ -71,7 +71,7 @@ fn a_spare_takes_the_place_of_what_is_lost() {
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
-    // What was taken out on purpose stays out, what was put in stays in.
+    // A device that was taken out stays out, one that was put in stays in.
     let service = start(&root);
     let report = status(&service);
     assert_eq!(report.margin.lost, [0, 1]);
@@ -103,7 +103,7 @@ fn a_volume_has_no_more_spares_than_its_folder_can_name() {
 #[test]
 fn paths_that_are_not_absolute_are_refused() {
     let (_folder, _, service) = served();
-    // It is there, for whoever is in the folder of this process.
+    // It exists, seen from the folder of this process.
     let path = PathBuf::from("Cargo.toml");
     assert!(path.exists());
     let orders = [
@@ -161,8 +161,8 @@ fn a_device_that_comes_back_is_caught_up() {
     service.stop().expect("it stops");
 }
 
-/// It takes part only when what is being made durable is, such as the loss of the one before;
-/// whoever waits for its rebuild must not be told that it is lost.
+/// A device takes part once the commit under way is durable, for example that of the loss before.
+/// Until then it must not be reported as lost.
 #[test]
 fn a_device_that_has_come_is_not_called_lost_until_it_takes_part() {
     let (folder, root, service) = served();
@@ -270,10 +270,10 @@ fn a_device_is_taken_out_only_for_one_that_can_take_its_place() {
     service.stop().expect("it stops");
 }
 
-/// RAIDP bears many sets beyond those that it promises: what status counts is served, written to
-/// and opened again.
+/// RAIDP tolerates many sets beyond those that it promises: `fail` accepts those that status
+/// counts, and the volume serves without them, is written to and opened again.
 #[test]
-fn what_the_equations_bear_is_served_and_what_they_do_not_is_not_taken_out() {
+fn only_survivable_devices_are_taken_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("v");
     let made = Folder::create(&root, &new("raidp:5", NewDevices::Made { user_bytes: 4 << 20 }));
@@ -281,7 +281,7 @@ fn what_the_equations_bear_is_served_and_what_they_do_not_is_not_taken_out() {
     let service = start(&root);
     let fail = |service: &Service, device, lose_data| service.obey(&Order::Fail { device, lose_data });
     let mut data = painted(8, service.handle().len_bytes() as usize);
-    // Stripe by stripe, so that nothing lies in the log, whose rows would have a say in what may go.
+    // By whole stripes, so that the log is empty: its rows tolerate less.
     let stripe_blocks = service.host().geometry().stripe_blocks();
     let stripe = stripe_blocks as usize * BLOCK_BYTES as usize;
     for (at, piece) in (0..).step_by(stripe).zip(data.chunks(stripe)) {
@@ -307,7 +307,7 @@ fn what_the_equations_bear_is_served_and_what_they_do_not_is_not_taken_out() {
         let answer = fail(&service, next.fatal[0][0], false);
         let Answer::Fault { kind: FaultKind::Input, text } = answer else { panic!("{answer:?}") };
         assert!(text.contains("may go") && text.contains("--yes"), "{text}");
-        // What was written last may still lie in the log, in a row that does not bear it.
+        // The last write can be in the log, in a row that does not tolerate it.
         let may_go = |device: u32| match fail(&service, device, false) {
             Answer::Fault { text, .. } => {
                 assert!(text.contains("in the log could not be read"), "{text}");
@@ -428,14 +428,14 @@ fn orders_reach_a_served_volume_over_its_socket() {
     drop(Folder::open(&root).expect("it is free"));
 }
 
-/// A lie that is found makes the volume degraded until it is repaired, a warning as long as it
-/// runs, and nothing after that.
+/// A wrong block that was found makes the volume degraded until it is repaired, then a warning
+/// while the volume runs, and nothing after.
 #[test]
 fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     let (_folder, root, service) = served();
     let data = painted(9, 3_000_000);
     service.handle().write(0, &data, true).expect("it writes");
-    // Opening looks at what was written last.
+    // An opening reads the last writes.
     service.handle().write(4_000_000, &painted(10, 50_000), true).expect("it writes");
     service.stop().expect("it stops");
     let path = root.join("device-02.pantile");
@@ -471,8 +471,7 @@ fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     service.stop().expect("it stops");
 }
 
-/// No device knows of data that cannot be had any more; the folder does, whoever asks, until a
-/// scrub finds nothing.
+/// No device knows of data that are lost; the folder does, until a scrub finds nothing.
 #[test]
 fn data_that_are_lost_are_not_forgotten() {
     let (_folder, root, service) = served();
@@ -604,8 +603,8 @@ fn whatever_is_said_over_the_socket_the_volume_goes_on() {
     service.stop().expect("it stops");
 }
 
-/// What was not flushed is lost with the engine that failed, so nobody who wrote it may be told
-/// that it is durable.
+/// Unflushed writes are lost with the engine that failed, so their writer must not learn that they
+/// are durable.
 #[test]
 fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -624,8 +623,8 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
         service.obey(&Order::Replace { device, path: path.to_path_buf(), overwrite: false })
     };
     let fail = |device| done(service.obey(&Order::Fail { device, lose_data: true }));
-    // These lack what is written without them only once that is recorded; and the second is not
-    // taken out while the first is being recorded on it.
+    // Writes without these devices have to be recorded; and the second stays until the loss of the
+    // first is recorded on it.
     for device in [1, 3] {
         fail(device);
         old.flush().expect("it flushes");
@@ -643,8 +642,8 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     );
     done(service.obey(&Order::AddSpare { path: blank.clone(), overwrite: false }));
     assert_eq!(status(&service).spares, std::slice::from_ref(&blank));
-    // Neither one that lacks what was written without it, nor one too few of the others is enough,
-    // and it is said.
+    // A device that lacks writes is not enough, nor are others of which one is missing; the answer
+    // says so.
     for device in [3, 5] {
         let answer = replace(device, &path(device));
         let says = |text: &str| text.contains("not back in service") && text.contains("bring back");
@@ -659,7 +658,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     old.flush().expect_err("what was answered before is lost");
     old.write(0, &data[..4096], false).expect_err("this client does not know");
     assert!(read(&service, data.len()) == data, "what was flushed");
-    // The spare takes the place of the one that nobody has put back.
+    // The spare takes the place of the device that did not come back.
     service.look_after();
     until_clean(&service);
     assert_eq!(status(&service).devices[1].path, Some(blank));
@@ -673,7 +672,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
 
 /// The folder is on a full file system, or gone.
 #[test]
-fn what_the_folder_cannot_remember_is_not_done() {
+fn changes_that_the_folder_cannot_record_are_refused() {
     let (_folder, root, service) = served();
     let new = root.join(format!(".volume.conf.pantile-{}.tmp", std::process::id()));
     // A name that cannot be written to, for whatever reason.

@@ -1,4 +1,4 @@
-//! Patches on real devices: a full log sends single blocks home where they lie.
+//! Patches on real devices: a full log writes single blocks to their place in a stripe.
 
 use crate::common::folders::{new, start, status};
 use pantile_host::{Folder, FolderError, NewDevices, Order, Service, order_within};

@@ -80,10 +80,10 @@ fn every_range_of_bytes_is_read_back() {
     }
 }
 
-/// shec:4,3,2 bears any loss and many pairs. What was flushed last may lie on the two that are
-/// lost: then nothing is decided without them, and nothing is forgotten.
+/// shec:4,3,2 tolerates any loss and many pairs. The last flush can be on the two lost devices
+/// alone: then the opening is undecided, and nothing is forgotten.
 #[test]
-fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
+fn the_last_flush_is_not_forgotten_on_a_guess() {
     let geometry = geometry("shec:4,3,2");
     let devices = memory(&geometry);
     format(&geometry, &devices);
@@ -110,7 +110,7 @@ fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
                     assert!(second[..] == small, "without {a} and {b}");
                 }
                 host.kill();
-                // Whoever was missing is told from the others by the session that has begun.
+                // The session that has begun shows which devices were missing.
                 return_of(&geometry, &devices);
             }
             Err(HostError::Open(OpenError::Undecided { have: 5, need: 6 })) => undecided += 1,
@@ -126,8 +126,7 @@ fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
     host.stop().expect("it stops");
 }
 
-/// Opens a volume with all devices, waits until each has what it should, and ends it as a crash
-/// would.
+/// Opens a volume with all devices, waits until each is whole, and ends it as a crash would.
 fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     let host = open(geometry, devices).expect("it opens");
     while !host.is_clean().expect("it serves") {
@@ -137,9 +136,9 @@ fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     host.kill();
 }
 
-/// What is unwritten or forgotten is a hole, and nothing else is, before and after it is durable.
+/// Unwritten and trimmed blocks are holes, and no others are, before and after they are durable.
 #[test]
-fn holes_are_told_from_data() {
+fn holes_and_data_are_distinguished() {
     let geometry = geometry("raid6:4");
     let devices = memory(&geometry);
     format(&geometry, &devices);
@@ -216,9 +215,9 @@ fn a_whole_block_is_not_undone_by_a_part_of_it() {
     }
 }
 
-/// What was flushed is there after the process has died, on files, with devices missing.
+/// Flushed writes survive a kill of the process, on files, with devices missing.
 #[test]
-fn what_was_flushed_is_there_after_a_kill() {
+fn flushed_writes_survive_a_kill() {
     let folder = tempfile::tempdir().expect("a folder");
     let geometry = geometry("raid6:4");
     let path = |slot: u32| folder.path().join(format!("d{slot}"));
@@ -366,10 +365,10 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
     host.stop().expect("it stops");
 }
 
-/// Whoever reads from front to back is read ahead for, and sees what was written in the meantime
-/// all the same; by an epoch, too.
+/// A sequential reader is read ahead of, and finds the newest writes all the same, those of an
+/// epoch too.
 #[test]
-fn what_is_read_ahead_is_what_was_written_last() {
+fn blocks_read_ahead_are_the_newest() {
     let geometry = geometry_of("raid6:4", 600);
     let devices = memory(&geometry);
     format(&geometry, &devices);
@@ -414,7 +413,7 @@ fn what_is_read_ahead_is_what_was_written_last() {
 
 /// An idle volume makes writes durable without a flush, and room in its log for half of a burst.
 #[test]
-fn an_idle_volume_puts_away_what_it_has() {
+fn an_idle_volume_frees_half_of_its_log() {
     let geometry = geometry_of("raid6:4", 160);
     let devices = memory(&geometry);
     format(&geometry, &devices);
@@ -484,8 +483,8 @@ fn errors_of_devices_do_not_reach_the_reader() {
     }
 }
 
-/// The usual way for a disk to die: it reads, and does not write any more. It is closed and the
-/// error is told, and the slot is free for another or, when it is well again, for itself.
+/// The usual failure of a disk: it reads, and does not write any more. It is closed and its error
+/// is reported, and the slot is free for another or, when it works again, for itself.
 #[test]
 fn a_device_that_cannot_write_leaves_its_slot() {
     let geometry = geometry("raid6:4");
@@ -512,9 +511,9 @@ fn a_device_that_cannot_write_leaves_its_slot() {
     host.stop().expect("it stops");
 }
 
-/// Neighbours are read as one I/O; a bad place in it costs what lies there, and nothing else.
+/// Neighbours are read as one I/O; a bad place in it costs its own blocks, and no others.
 #[test]
-fn a_bad_place_spoils_only_what_lies_there() {
+fn a_bad_place_spoils_only_its_blocks() {
     let geometry = geometry("raid6:4");
     let (devices, faulty) = memory_with_faulty(&geometry, Slot(1));
     format(&geometry, &devices);
@@ -532,8 +531,8 @@ fn a_bad_place_spoils_only_what_lies_there() {
     let mut found = vec![0; data.len()];
     host.handle().read(0, &mut found).expect("it reads");
     assert!(found == data);
-    // Each asked for what lies there: the run of the chunk, the block alone, and the repair, which
-    // may be under way.
+    // Each tried the place: the run of the chunk, the block alone, and the repair, which may be
+    // under way.
     let found_bad = errors();
     assert!(matches!((found_bad.media_errors, found_bad.checksum_errors), (1..=4, 0)), "{found_bad:?}");
     faulty.heal();
@@ -544,7 +543,7 @@ fn a_bad_place_spoils_only_what_lies_there() {
     host.stop().expect("it stops");
 }
 
-/// Space that is short below comes back: the write waits, nobody is given up.
+/// Space that is short comes back: the write waits, no device is given up.
 #[test]
 fn a_write_waits_for_space() {
     let geometry = geometry("raid6:4");

@@ -74,7 +74,7 @@ fn reads_go_around_a_device_that_is_slow_until_it_is_not() {
     read_some(&host, &data, 300, 1);
     assert_eq!(times_as_long(&host), 1);
     lazy.layer().is_slow.store(true, Relaxed);
-    // Whoever reads it first waits, and so it is found out.
+    // The first reads wait, and so it is found out.
     let (host_of, data_of) = (&host, &data);
     std::thread::scope(|scope| {
         (0..4).for_each(|seed| drop(scope.spawn(move || read_some(host_of, data_of, 40, seed))));
@@ -85,8 +85,8 @@ fn reads_go_around_a_device_that_is_slow_until_it_is_not() {
     let before = lazy.layer().reads.load(Relaxed);
     read_some(&host, &data, 600, 2);
     let read = lazy.layer().reads.load(Relaxed) - before;
-    // A sixth of the blocks lie there. What is left is to see whether it is still slow, a few times
-    // a second.
+    // A sixth of the blocks are stored there. The reads left only check whether it is still slow, a
+    // few times a second.
     assert!(read < 50, "{read} reads of a device that is slow");
     assert_eq!(host.report().expect("it serves").status.devices[SLOW].state, DeviceState::Present);
     lazy.layer().is_slow.store(false, Relaxed);

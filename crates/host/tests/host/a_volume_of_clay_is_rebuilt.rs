@@ -1,4 +1,4 @@
-//! Clay, whose columns have several rows and whose equations couple them, is a volume as any other.
+//! Clay is a volume as any other, although its columns have several rows, coupled by equations.
 
 use crate::common::folders::*;
 use crate::common::painted;

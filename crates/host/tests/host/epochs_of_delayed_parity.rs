@@ -1,5 +1,5 @@
-//! Epochs through a host: what others see, who may write, what ends one, and a program that is
-//! killed in the middle of a checkpoint.
+//! Epochs through a host: their visibility, their writers, their ends, and a program that is killed
+//! in the middle of a checkpoint.
 
 use crate::common::folders::new;
 use crate::common::{format, geometry, memory, open, painted, until};
@@ -129,7 +129,7 @@ fn a_silent_epoch_ends_by_its_policy() {
 }
 
 #[test]
-fn what_is_owed_too_long_gets_its_parity() {
+fn old_pending_parity_is_written() {
     let host = host("raid6:4");
     let options = EpochOptions { age_max: Some(Duration::from_millis(200)), ..first(MIB) };
     let mut epoch = host.handle().begin(&options).expect("it begins");
@@ -214,8 +214,8 @@ fn a_checkpoint_program_that_is_killed_recovers() {
     }
 }
 
-/// What is written over needs a second place; a volume has as many as were asked for when it was
-/// made.
+/// Each block that is written over needs a second place; a volume has as many as were asked for
+/// when it was made.
 #[test]
 fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let written_over = |epoch_bytes: u64| -> Result<(), HostError> {
@@ -241,11 +241,11 @@ fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let refused = written_over(0);
     assert!(matches!(refused, Err(HostError::Failed(Failure::NoRoom { .. }))), "{refused:?}");
     written_over(12 << 20).expect("there is room");
-    // There are no more places than stripes, however much is asked for.
+    // More is asked for than the volume has stripes.
     written_over(1 << 30).expect("there is room");
 }
 
-/// What no record could name is refused before anything is made, and says how much would do.
+/// Refused before anything is made, with the size that would do.
 #[test]
 fn epochs_that_no_record_could_name_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -258,5 +258,5 @@ fn epochs_that_no_record_could_name_are_refused() {
     let refused = create(u64::MAX).err();
     let Some(FolderError::EpochsTooLarge { most_bytes, .. }) = refused else { panic!("{refused:?}") };
     assert!(!root.exists());
-    create(most_bytes).expect("that many can be had");
+    create(most_bytes).expect("that many fit");
 }

@@ -28,8 +28,8 @@ fn wide() -> Geometry {
 
 const MIB: usize = 1 << 20;
 
-/// Does something while four read pieces of 1 MiB from all over the volume and hold them against
-/// `flushed`; the most bytes in buffers meanwhile.
+/// Calls `what` while four threads read pieces of 1 MiB from all over the volume and compare them
+/// with `flushed`. Returns the most bytes in buffers.
 fn most_memory(host: &Host, flushed: &[u8], what: impl FnOnce()) -> u64 {
     let (ends, most) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {

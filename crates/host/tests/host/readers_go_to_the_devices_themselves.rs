@@ -1,6 +1,5 @@
-//! Short reads do not pass the engine's thread, nor do long ones of several who read at a time, and
-//! nobody can tell but by the clock: they see what was written last, whatever happens to it and to
-//! the devices meanwhile.
+//! Short reads do not pass the engine's thread, nor do long ones of several readers at a time. Only
+//! their time differs: they return the newest writes, whatever happens to these and to the devices.
 
 use crate::common::{Devices, format, geometry, geometry_of, open, open_with, painted};
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice, Layer, Layered, Mode};
@@ -37,7 +36,7 @@ fn read(host: &Host, offset: u64, len: usize) -> Vec<u8> {
     read_of(&host.handle(), offset, len)
 }
 
-/// What lies somewhere, read in one of two ways: each is taken by half of the places and lengths.
+/// Reads a range in one of two ways, each for half of the places and lengths.
 fn read_of(handle: &Handle, offset: u64, len: usize) -> Vec<u8> {
     let gives_away = (offset / BLOCK_BYTES + len as u64).count_ones().is_multiple_of(2);
     if gives_away {
@@ -48,7 +47,7 @@ fn read_of(handle: &Handle, offset: u64, len: usize) -> Vec<u8> {
     found
 }
 
-/// The same, with a buffer that is given away.
+/// Reads into a buffer that is given away.
 fn read_into(handle: &Handle, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf {
     buffer.fill(0xee);
     let len = buffer.len();
@@ -57,7 +56,7 @@ fn read_into(handle: &Handle, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf
     found
 }
 
-/// Bytes of a block whose first eight are a number, and whose others follow from it.
+/// Returns a block that begins with an 8-byte number, from which its other bytes follow.
 fn numbered(number: u64) -> Vec<u8> {
     let mut block = painted(number, BLOCK);
     block[..8].copy_from_slice(&number.to_le_bytes());
@@ -65,10 +64,10 @@ fn numbered(number: u64) -> Vec<u8> {
 }
 
 /// One writer for each of some blocks counts up, others read them: never a number that is older
-/// than one that was answered before the read, never one that nobody has begun to write. Meanwhile
-/// stripes are written whole, merged, flushed and trimmed.
+/// than one that was answered before the read, never one whose write has not begun. Stripes are
+/// written whole, merged, flushed and trimmed all the while.
 #[test]
-fn readers_beside_writers_see_what_was_written_last() {
+fn readers_beside_writers_see_the_last_write() {
     for code in ["raid6:4", "dcode:5", "raid5:3"] {
         let dir = tempfile::tempdir().expect("a folder");
         let geometry = geometry_of(code, 48);
@@ -99,7 +98,7 @@ fn readers_beside_writers_see_what_was_written_last() {
                         if stop.load(Ordering::SeqCst) {
                             break;
                         }
-                        // Sometimes all is quiet, and what was written lies on the devices.
+                        // Sometimes all is quiet, and all writes are on the devices.
                         if random.u8(..16) == 0 {
                             std::thread::sleep(Duration::from_millis(5));
                         }
@@ -113,7 +112,8 @@ fn readers_beside_writers_see_what_was_written_last() {
                     let mut random = fastrand::Rng::with_seed(100 + reader);
                     for round in 0..4000 {
                         if round % 16 == 0 {
-                            // As many as are direct, of stripes of 16 blocks and chunks of 4.
+                            // A length that is read directly, with stripes of 16 blocks and chunks
+                            // of 4.
                             let first = random.u64(..len / BLOCK_BYTES - 60);
                             let least: Vec<u64> =
                                 answered.iter().map(|number| number.load(Ordering::SeqCst)).collect();
@@ -146,7 +146,7 @@ fn readers_beside_writers_see_what_was_written_last() {
             stop.store(true, Ordering::SeqCst);
             ends.into_iter().for_each(|end| end.expect("what readers saw is right"));
         });
-        assert!(direct(&host) > 0, "{code}: nobody went to a device");
+        assert!(direct(&host) > 0, "{code}: no read went to a device");
         let report = host.report().expect("it serves");
         assert!(report.status.devices.iter().all(|device| device.counts.checksum_errors == 0));
     }
@@ -155,7 +155,7 @@ fn readers_beside_writers_see_what_was_written_last() {
 /// All of it in any pieces, once memory knows the checksums; then with a device lost, with a device
 /// back, and trimmed.
 #[test]
-fn what_is_read_is_the_same_whoever_reads_it() {
+fn all_ways_of_reading_agree() {
     let dir = tempfile::tempdir().expect("a folder");
     let geometry = geometry("raid6:4");
     let devices = files(&geometry, dir.path());
@@ -199,7 +199,7 @@ fn what_is_read_is_the_same_whoever_reads_it() {
     let (went, wanted) = check_long(&host);
     assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
     host.fail(Slot(2)).expect("it is there");
-    assert!(check(&host) > 300, "what the lost device had can be made of what the others have");
+    assert!(check(&host) > 300, "blocks of the lost device can be computed");
     let (went, wanted) = check_long(&host);
     assert!(went > wanted / 4, "{went} of {wanted} went to the devices");
     host.stop().expect("it stops");
@@ -220,7 +220,7 @@ fn what_is_read_is_the_same_whoever_reads_it() {
         host.report().expect("it serves").status.devices[2].state == DeviceState::Present
     });
     host.fail(Slot(4)).expect("it is there");
-    assert!(check(&host) > 200, "what two lost devices had can be made of what the others have");
+    assert!(check(&host) > 200, "blocks of the two lost devices can be computed");
     check_long(&host);
     host.handle().trim(0, 8 * BLOCK_BYTES).expect("it trims");
     assert!(read(&host, 0, 8 * BLOCK).iter().all(|&byte| byte == 0));
@@ -228,8 +228,8 @@ fn what_is_read_is_the_same_whoever_reads_it() {
     host.stop().expect("it stops");
 }
 
-/// The engine reads ahead of one who reads in order. When there are more they go to the devices, as
-/// if it had not.
+/// The engine reads ahead of a lone sequential reader. Several readers go to the devices, as if it
+/// had not.
 #[test]
 fn a_crowd_is_not_read_ahead_of() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -264,10 +264,9 @@ fn a_crowd_is_not_read_ahead_of() {
     assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
 }
 
-/// A reader who finds something else than was written asks the engine, which counts it, makes it
-/// anew, and puts it right.
+/// A reader that finds a wrong checksum asks the engine, which counts it and repairs the block.
 #[test]
-fn what_lies_is_seen_and_repaired() {
+fn wrong_blocks_are_seen_and_repaired() {
     let dir = tempfile::tempdir().expect("a folder");
     let geometry = geometry("raid6:4");
     let host = open(&geometry, &files(&geometry, dir.path())).expect("it opens");
@@ -300,12 +299,10 @@ fn what_lies_is_seen_and_repaired() {
     assert_eq!(errors(&host), counted);
 }
 
-/// A file that does not answer those who go around the engine: they get the end of a pipe that
-/// nobody writes to.
+/// A file that hangs for readers that pass the engine: they get the end of a pipe without a writer.
 struct Hangs {
     pipe: PipeReader,
-    /// Who reads: other threads, those that serve the engine among them, ask only whether it is a
-    /// file.
+    /// The reading thread: others, such as the engine's, only ask whether it is a file.
     reader: ThreadId,
     hangs: AtomicBool,
     asked: AtomicU64,
@@ -321,9 +318,9 @@ impl Layer for Hangs {
     }
 }
 
-/// Who waits for a device that hangs is served after a while by the others or by the engine, the
-/// device is left to the engine, and the volume can be stopped while the device still has not
-/// answered, or when it has.
+/// A reader that waits for a device that hangs is served after a while by the others or by the
+/// engine. The device is left to the engine. The volume can be stopped before the device answers,
+/// and after.
 #[test]
 fn a_device_that_is_late_is_left_to_the_engine() {
     for (answers, gives_away) in [(true, false), (true, true), (false, true)] {
@@ -380,7 +377,7 @@ fn a_device_that_is_late_is_left_to_the_engine() {
             let (done, waiting) = std::sync::mpsc::channel();
             let thread = std::thread::spawn(move || {
                 host.stop().expect("it stops");
-                done.send(()).expect("somebody waits");
+                done.send(()).expect("the test waits");
             });
             assert!(waiting.recv_timeout(Duration::from_secs(1)).is_err(), "the device is still being read");
             writer.write_all(&[0; BLOCK]).expect("a pipe takes a page");

@@ -1,5 +1,5 @@
-//! A volume that is opened to be read only: what was written is read, nothing is written, and
-//! orders that would write are refused.
+//! A volume that is opened read-only: its data can be read, nothing is written, and orders that
+//! would write are refused.
 
 use crate::common::folders::{done, read, served, status};
 use crate::common::painted;
@@ -13,7 +13,7 @@ fn devices(root: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_was_flushed_is_read_and_no_byte_of_a_device_or_the_folder_changes() {
+fn reading_changes_no_byte_of_a_device_or_the_folder() {
     let (_folder, root, service) = served();
     let data = painted(3, 3 << 20);
     service.handle().write(0, &data, true).expect("it writes");

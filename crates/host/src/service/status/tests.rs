@@ -57,8 +57,8 @@ fn replacing(folder: &Path, service: &Service) -> [Arc<Gated>; 2] {
     [old, new]
 }
 
-/// Looks after a volume until a device keeps somebody waiting, sees that all can be asked
-/// meanwhile, and lets the device go on.
+/// Cares for a volume until a device lets a request wait, checks that the service answers all the
+/// same, and releases the device.
 fn asked_while_it_hangs(service: &Arc<Service>, device: &Gated, what: &str) {
     let cared_for = service.clone();
     let care = std::thread::spawn(move || cared_for.wait_for_end());
@@ -111,7 +111,7 @@ fn a_status_does_not_wait_for_a_device_that_hangs_when_a_replacement_ends() {
 }
 
 #[test]
-fn a_status_does_not_wait_for_whoever_looks_at_a_superblock() {
+fn a_status_does_not_wait_for_a_read_of_a_superblock() {
     let (_folder, service) = service();
     let mut state = service.lock();
     let gated = Gate::before(state.devices[SLOT as usize].clone().expect("it is there"));
@@ -129,13 +129,13 @@ fn a_status_does_not_wait_for_whoever_looks_at_a_superblock() {
     asked_while_it_hangs(&service, &gated, "it has joined");
 }
 
-/// Nobody serves the volume, and whoever looks at it opens the devices.
+/// Looks at a volume that is not served, and so opens its devices.
 #[test]
 fn a_device_that_hangs_is_missing_from_a_volume_that_is_opened() {
     let (folder, service) = service();
     service.stop().expect("it stops");
     let hangs = Arc::new(std::sync::Mutex::new(None::<Arc<Gated>>));
-    // Whoever waits for it after all is let go, and was too slow.
+    // A request that is still waiting after this is answered, and was too slow.
     let late = hangs.clone();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(90));

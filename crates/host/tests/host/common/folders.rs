@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a new volume of a code is to be.
+/// Returns the wishes for a new volume of a code.
 pub fn new(code: &str, devices: NewDevices) -> NewFolder {
     NewFolder::new(Code::parse(code).expect("a spec"), devices)
 }
@@ -58,7 +58,7 @@ pub fn until_clean(service: &Service) {
     until(service, |status| status.verdict == Verdict::Clean && status.rebuild.is_none());
 }
 
-/// Waits for what a rebuild leads to.
+/// Waits until the status fulfils a condition.
 pub fn until(service: &Service, is_so: impl Fn(&StatusReport) -> bool) {
     let begun = Instant::now();
     while !is_so(&status(service)) {

@@ -20,7 +20,7 @@ pub fn geometry(code: &str) -> Geometry {
     geometry_of(code, 48)
 }
 
-/// The same with so many stripes and a policy.
+/// Returns the geometry of a code with so many stripes.
 pub fn geometry_of(code: &str, logical_stripes: u32) -> Geometry {
     let code = Code::parse(code).expect("a spec");
     Geometry::new(NewVolume {
@@ -57,7 +57,7 @@ pub fn memory(geometry: &Geometry) -> Vec<Option<Arc<dyn Device>>> {
     (0..geometry.slots() as u32).map(device).collect()
 }
 
-/// The same, and one of them can be made to fail.
+/// Returns devices in memory, one of which can be made to fail.
 pub fn memory_with_faulty(
     geometry: &Geometry,
     slot: pantile_volume::Slot,

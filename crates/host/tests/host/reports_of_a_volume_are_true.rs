@@ -1,5 +1,4 @@
-//! What a volume says of itself is what is so: after a restart, of what was lost and why, of a
-//! scrub, of its version.
+//! Reports of a volume are true after a restart: losses with their reasons, scrubs, its version.
 
 use crate::common::folders::*;
 use crate::common::{format, geometry, memory_with_faulty, open, painted};
@@ -49,7 +48,7 @@ fn filled() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where_the_loss_lies() {
+fn a_scrub_with_repair_reports_repairs_and_losses_apart() {
     let (_folder, root) = filled();
     spoil(&root, [1], 256 << 10);
     let service = start(&root);
@@ -59,7 +58,7 @@ fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where
     assert_eq!((mended.verdict, mended.ranges.len()), (Verdict::Warned, 0), "{:?}", mended.wrong);
     service.stop().expect("it stops");
 
-    // What was mended lies elsewhere now.
+    // The repaired stripes are in other places now.
     spoil(&root, [1, 2, 3], 1 << 20);
     let service = start(&root);
     let lost = scrubbed(&service, true);
@@ -67,7 +66,8 @@ fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where
     assert!(scrub.left > 0, "{scrub:?}");
     assert!(lost.verdict == Verdict::Failed && lost.has(FindingKind::DataLost), "{:?}", lost.wrong);
     assert!(!lost.ranges.is_empty());
-    // Exactly what cannot be read, before and after a restart, until it is written again.
+    // Exactly these ranges are unreadable, before and after a restart, until they are written
+    // again.
     let handle = service.handle();
     let is_lost = |at: u64| lost.ranges.iter().any(|r| (r.offset..r.offset + r.len_bytes).contains(&at));
     for at in (0..8 << 20).step_by(4096) {
@@ -87,7 +87,7 @@ fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where
     service.stop().expect("it stops");
 }
 
-/// Nobody serves the volume again meanwhile.
+/// Checked without a restart.
 #[test]
 fn after_every_range_that_is_lost_is_written_again_no_stripe_has_lost_data() {
     let (_folder, root) = filled();
@@ -109,7 +109,7 @@ fn after_every_range_that_is_lost_is_written_again_no_stripe_has_lost_data() {
 }
 
 #[test]
-fn why_a_device_was_lost_and_what_it_did_wrong_is_said_after_a_restart() {
+fn the_losses_and_errors_of_a_device_are_reported_after_a_restart() {
     let (_folder, root) = filled();
     spoil(&root, [1], 256 << 10);
     let service = start(&root);
@@ -140,7 +140,7 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     assert!(matches!(service.obey(&Order::ClearErrors { device: 6 }), Answer::Fault { .. }));
     done(service.obey(&Order::ClearErrors { device: 1 }));
     assert_eq!(status(&service).wrong, Vec::<String>::new());
-    // As after a crash: what was answered is kept.
+    // As after a crash: the order that was answered is kept.
     service.host().kill();
     drop(service);
     assert!(!looked_at(&root).has(FindingKind::DeviceErred));
@@ -153,8 +153,7 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     service.stop().expect("it stops");
 }
 
-/// The same history, an earlier session: a copy of the time before is not what the volume counts
-/// on.
+/// A copy of an earlier session has the same history, and does not count as a device.
 #[test]
 fn assembling_says_of_a_device_of_an_earlier_session_that_it_is_one() {
     let (folder, root) = filled();
@@ -182,8 +181,8 @@ fn a_rebuild_of_a_whole_volume_does_not_say_that_it_rebuilds() {
     service.stop().expect("it stops");
 }
 
-/// Changes so many bytes of a block of parity on a device of a volume that is not open, and writes
-/// the checksum that such a block has: as if memory had been wrong when the stripe was written.
+/// Changes so many bytes of a block of parity on a device of a closed volume, and writes the
+/// checksum that fits: as if memory had been wrong when the stripe was written.
 fn miscompute(root: &Path, bytes: usize) {
     const PARITY: Column = Column(4);
     for slot in 0..6 {
@@ -211,12 +210,12 @@ fn miscompute(root: &Path, bytes: usize) {
 }
 
 #[test]
-fn parity_with_right_checksums_is_made_anew_only_where_enough_bytes_say_that_it_is_wrong() {
+fn wrong_parity_under_right_checksums_is_rebuilt_only_with_enough_evidence() {
     // Six bytes prove more than 40 bits where two parities are; five do not.
     for (bytes, is_mended) in [(1, false), (5, false), (6, true), (4096, true)] {
         let (_folder, root, service) = served();
         service.handle().write(0, &painted(3, 8 << 20), true).expect("it is written");
-        // Behind a snapshot no record says what a header must be.
+        // Behind a snapshot no record has the checksum of a header.
         scrubbed(&service, true);
         service.stop().expect("it stops");
         miscompute(&root, bytes);
@@ -232,8 +231,7 @@ fn parity_with_right_checksums_is_made_anew_only_where_enough_bytes_say_that_it_
     }
 }
 
-/// What a block must be is forgotten with its device; what the device had answered until then says
-/// nothing against it.
+/// A device that is taken out while it is read gets no checksum errors for its late answers.
 #[test]
 fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
     let geometry = geometry("raid6:3");
@@ -261,9 +259,9 @@ fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
     }
 }
 
-/// What is refused is called by its own name, not by that of a device of the volume.
+/// A refusal names the path given, not a device of the volume.
 #[test]
-fn a_device_that_cannot_be_used_is_told_from_those_of_the_volume() {
+fn a_refused_device_is_not_called_one_of_the_volume() {
     let (folder, root, service) = served();
     let len = root.join("device-00.pantile").metadata().expect("a device").len();
     let short = file(folder.path().join("short"), len - 512);

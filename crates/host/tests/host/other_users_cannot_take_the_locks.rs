@@ -1,5 +1,4 @@
-//! What keeps others from a volume can be opened by its owner alone, from the moment that it is
-//! there.
+//! Lock and socket of a volume can be opened by its owner alone, from the moment of their creation.
 
 use crate::common::folders::*;
 use pantile_host::{CONTROL_SOCKET, ControlServer, Folder, FolderError, NewDevices, Order, Plan};
@@ -60,8 +59,8 @@ fn a_link_in_the_place_of_the_lock_is_not_followed() {
     assert_eq!(of_others(&elsewhere), 0o066, "what the link leads to is as it was");
 }
 
-/// Between `bind` and a change of the mode anybody could connect, so the name is looked at without
-/// a pause while it is made 300 times.
+/// Between `bind` and a change of the mode any user could connect, so the name is watched without a
+/// pause while the socket is made 300 times.
 #[test]
 fn the_control_socket_is_its_owners_alone_from_the_start() {
     let (_folder, root, service) = served();
@@ -88,7 +87,7 @@ fn the_control_socket_is_its_owners_alone_from_the_start() {
 }
 
 #[test]
-fn what_a_killed_server_left_of_its_socket_is_no_hindrance() {
+fn the_socket_of_a_killed_server_is_no_hindrance() {
     let (_folder, root, service) = served();
     std::fs::create_dir(root.join(".private")).expect("a folder");
     std::fs::write(root.join(".private/s"), "").expect("it writes");
@@ -177,7 +176,7 @@ fn root_formats_no_device_that_a_folder_of_another_user_names() {
         assert!(said.contains(&refused.to_string()), "{said}");
     }
     service.stop().expect("it stops");
-    // Nor is what the configuration says of a spare, a copy or a device that joins.
+    // The same holds for spares, copies and joining devices of the configuration.
     let said = std::fs::read_to_string(root.join("volume.conf")).expect("it reads");
     let joining =
         said.replace(&format!("device 1 {}", paths[1].display()), &format!("joining 1 {}", spare.display()));
@@ -194,9 +193,10 @@ fn root_formats_no_device_that_a_folder_of_another_user_names() {
     }
 }
 
-/// Between the look at devices and the writing of what was found out, a name of one is exchanged.
+/// The name of a device is exchanged between the scan of its chunks and the writes that follow from
+/// it.
 #[test]
-fn what_the_scan_of_stripes_found_out_is_written_to_the_devices_that_it_looked_at() {
+fn a_recovery_writes_to_the_devices_that_it_scanned() {
     let (folder, root, service) = served();
     service.handle().write(0, &[5; 1 << 16], true).expect("it writes");
     service.stop().expect("it stops");
@@ -210,7 +210,7 @@ fn what_the_scan_of_stripes_found_out_is_written_to_the_devices_that_it_looked_a
     let important = vec![7; bytes.len()];
     let (aside, elsewhere) = (folder.path().join("aside"), folder.path().join("important"));
     std::fs::write(&elsewhere, &important).expect("it writes");
-    let plan = Plan::of(&paths).expect("it can be had again");
+    let plan = Plan::of(&paths).expect("it can be recovered");
     assert_eq!(plan.without_superblock, [0]);
     std::fs::rename(&paths[0], &aside).expect("it is moved");
     std::fs::rename(&elsewhere, &paths[0]).expect("something else is there");
