@@ -483,7 +483,10 @@ fn a_shard_that_is_healed_elsewhere_takes_nobodys_place() {
 fn the_command_that_adds_a_source_to_a_set_is_printed() {
     let place = Place::new();
     let disks = ["one", "two", "new disk"].map(|name| place.dir.path().join(name));
-    disks.iter().for_each(|disk| write(&disk.join("file"), disk.as_os_str().as_encoded_bytes()));
+    for disk in &disks {
+        fs::create_dir(disk).unwrap();
+        write(&disk.join("file"), disk.as_os_str().as_encoded_bytes());
+    }
     let of = |disks: &[PathBuf]| SealOptions::new(disks.to_vec(), place.out());
     let first = SealOptions { mode: Some(Mode::Beside), code: Some(code_of("raid6:2")), ..of(&disks[..2]) };
     seal(&first, &mut Silent).unwrap();
@@ -492,7 +495,7 @@ fn the_command_that_adds_a_source_to_a_set_is_printed() {
     let command = format!("pantile seal {one} {two} '{new}' --out {} --name one'", place.out().display());
     assert!(text.contains(&command), "{text}");
     let all = SealOptions { name: Some("one".into()), ..of(&disks) };
-    assert_eq!(seal(&all, &mut Silent).unwrap().changes.len(), 2);
+    assert_eq!(seal(&all, &mut Silent).unwrap().files, 3);
 }
 
 #[test]
