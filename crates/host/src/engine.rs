@@ -26,7 +26,7 @@ use crate::ahead::{Ahead, Early};
 use crate::direct::{Direct, SharedVolume};
 use crate::epochs::{EpochReport, EpochWish, Watches};
 use crate::gather::Wanted;
-use crate::inbox::{Answer, Ask, Inbox, Message};
+use crate::inbox::{Answer, Inbox, Message};
 use crate::latency::{Kind, Latencies, Latency};
 use crate::memory::{BLOCK, Block, Buffers, Table};
 use crate::slowness::{Rule, Slow, Watch};
@@ -34,7 +34,8 @@ use crate::throttle::Throttle;
 use crate::work::{Task, Workers};
 use crate::{HostError, HostOptions};
 use pantile_device::{
-    Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind, Request as IoRequest, Site,
+    AlignedBuf, Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind,
+    Request as IoRequest, Site,
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
@@ -397,7 +398,7 @@ impl Engine {
 
     fn message(&mut self, message: Message) {
         match message {
-            Message::User { ask, epoch, answer } => self.user(ask, epoch, answer),
+            Message::User { request, answer } => self.user(request, answer),
             Message::Read { io, result, blocks } => {
                 if self.flights.contains_key(&io.0) {
                     blocks.into_iter().for_each(|(id, block)| self.table.fill(id, block));
@@ -417,29 +418,22 @@ impl Engine {
         }
     }
 
-    fn user(&mut self, ask: Ask, epoch: Option<EpochId>, answer: Answer<Vec<Option<Block>>>) {
-        let request = match ask {
-            Ask::Read { first, count } if epoch.is_none() && self.epochs.is_empty() => {
+    fn user(&mut self, request: Request<AlignedBuf>, answer: Answer<Vec<Option<Block>>>) {
+        match *request.innermost() {
+            Request::Write { first, ref contents, .. } => {
+                self.ahead.forget(first, (contents.len() / BLOCK) as u64);
+            }
+            Request::Trim { first, count } => self.ahead.forget(first, count),
+            _ => {}
+        }
+        match request {
+            Request::Read { first, count } if self.epochs.is_empty() => {
                 return self.read(first, count, answer);
             }
-            Ask::Read { first, count } => Request::Read { first, count },
-            Ask::Write { first, data, durable } => {
-                self.ahead.forget(first, (data.len() / BLOCK) as u64);
-                Request::Write { first, buffers: self.table.name(Block::all_of(data)), durable }
-            }
-            Ask::Trim { first, count } => {
-                self.ahead.forget(first, count);
-                Request::Trim { first, count }
-            }
-            Ask::Flush => Request::Flush,
-        };
-        let request = match epoch {
-            Some(epoch) => {
-                self.epochs.asked(epoch, Instant::now());
-                Request::Within { epoch, request: Box::new(request) }
-            }
-            None => request,
-        };
+            Request::Within { epoch, .. } => self.epochs.asked(epoch, Instant::now()),
+            _ => {}
+        }
+        let request = request.map(&mut |data| self.table.name(Block::all_of(data)));
         let id = self.tell(request);
         self.clients.insert(id, answer);
     }

@@ -124,52 +124,8 @@ pub enum Told {
     Failed(Failure),
 }
 
-/// What a user asks for: [`Request`] with contents for buffers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Reads blocks.
-    Read {
-        /// The first.
-        first: UserBlock,
-        /// How many.
-        count: u32,
-    },
-    /// Writes blocks.
-    Write {
-        /// The first.
-        first: UserBlock,
-        /// The content of each.
-        contents: Vec<Data>,
-        /// Whether it is to survive a crash when answered.
-        durable: bool,
-    },
-    /// Forgets blocks.
-    Trim {
-        /// The first.
-        first: UserBlock,
-        /// How many.
-        count: u64,
-    },
-    /// Makes everything answered survive a crash.
-    Flush,
-    /// Begins an epoch.
-    Begin {
-        /// The first block.
-        first: UserBlock,
-        /// How many.
-        count: u64,
-        /// Blocks that it may owe.
-        owed_blocks_max: u64,
-    },
-    /// Something in an epoch.
-    Within(EpochId, Box<Ask>),
-    /// Ends an epoch.
-    End(EpochId),
-    /// Aborts one.
-    Abort(EpochId),
-    /// Makes parity of all that an epoch owes.
-    Advance(EpochId),
-}
+/// A request with contents for buffers.
+pub type Ask = Request<Vec<Data>>;
 
 /// What a device does with a write that is due, while it says something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,9 +306,11 @@ impl World {
     pub fn ask(&mut self, ask: &Ask) -> (RequestId, Event) {
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        let request = self.request_of(ask);
-        let innermost = if let Ask::Within(_, ask) = ask { ask } else { ask };
-        let expected = match *innermost {
+        let memory = &mut self.memory;
+        let request = ask
+            .clone()
+            .map(&mut |contents| contents.into_iter().map(|content| memory.hand_out(content)).collect());
+        let expected = match *ask.innermost() {
             Ask::Read { count, .. } => Expected::Blocks(count),
             Ask::Begin { .. } => Expected::Begun,
             _ => Expected::Done,
@@ -360,25 +318,6 @@ impl World {
         self.open.insert(id, expected);
         self.trace.line(format_args!("{} ask {} {}", self.now_ns, id.0, Asked(&request)));
         (id, Event::Request(id, request))
-    }
-
-    fn request_of(&mut self, ask: &Ask) -> Request {
-        match ask {
-            &Ask::Read { first, count } => Request::Read { first, count },
-            &Ask::Trim { first, count } => Request::Trim { first, count },
-            &Ask::Flush => Request::Flush,
-            Ask::Write { first, contents, durable } => {
-                let buffers = contents.iter().map(|&content| self.memory.hand_out(content)).collect();
-                Request::Write { first: *first, buffers, durable: *durable }
-            }
-            &Ask::Begin { first, count, owed_blocks_max } => Request::Begin { first, count, owed_blocks_max },
-            Ask::Within(epoch, ask) => {
-                Request::Within { epoch: *epoch, request: Box::new(self.request_of(ask)) }
-            }
-            &Ask::End(epoch) => Request::End { epoch },
-            &Ask::Abort(epoch) => Request::Abort { epoch },
-            &Ask::Advance(epoch) => Request::Advance { epoch, through: u64::MAX },
-        }
     }
 
     /// Takes an action of the engine. An answer is given at once, everything else happens in later
@@ -775,7 +714,7 @@ impl std::fmt::Display for Asked<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Request::Read { first, count } => write!(out, "read {}+{count}", first.0),
-            Request::Write { first, buffers, durable } => {
+            Request::Write { first, contents: buffers, durable } => {
                 let durable = if *durable { " durable" } else { "" };
                 write!(out, "write {}+{}{durable}", first.0, buffers.len())
             }

@@ -160,7 +160,7 @@ impl Engine {
     /// The epoch that holds a part of what a request of others writes.
     pub(crate) fn epoch_in_the_way(&self, request: &Request) -> Option<EpochId> {
         let (first, count) = match request {
-            Request::Write { first, buffers, .. } => (*first, buffers.len() as u64),
+            Request::Write { first, contents: buffers, .. } => (*first, buffers.len() as u64),
             Request::Trim { first, count } => (*first, *count),
             _ => return None,
         };

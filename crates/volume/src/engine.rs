@@ -414,13 +414,13 @@ impl Engine {
     pub(crate) fn request(&mut self, id: RequestId, request: Request) {
         let end = match &request {
             Request::Read { first, count } => first.0.checked_add(u64::from(*count)),
-            Request::Write { first, buffers, .. } => first.0.checked_add(buffers.len() as u64),
+            Request::Write { first, contents: buffers, .. } => first.0.checked_add(buffers.len() as u64),
             Request::Trim { first, count } => first.0.checked_add(*count),
             Request::Flush => Some(0),
             _ => return self.delayed_request(id, request),
         };
         if end.is_none_or(|end| end > self.geometry.user_blocks()) {
-            if let Request::Write { buffers, .. } = &request {
+            if let Request::Write { contents: buffers, .. } = &request {
                 buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             let end = UserBlock(self.geometry.user_blocks());
@@ -428,14 +428,14 @@ impl Engine {
             return;
         }
         if let Some(epoch) = self.epoch_in_the_way(&request) {
-            if let Request::Write { buffers, .. } = &request {
+            if let Request::Write { contents: buffers, .. } = &request {
                 buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             self.reply(id, Reply::Failed(Failure::Busy { epoch }));
             return;
         }
         if self.reads_only && matches!(request, Request::Write { .. } | Request::Trim { .. }) {
-            if let Request::Write { buffers, .. } = &request {
+            if let Request::Write { contents: buffers, .. } = &request {
                 buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             self.reply(id, Reply::Failed(Failure::ReadOnly));
@@ -443,7 +443,7 @@ impl Engine {
         }
         match request {
             Request::Read { first, count } => self.user_read(id, first, count),
-            Request::Write { first, buffers, durable } => {
+            Request::Write { first, contents: buffers, durable } => {
                 buffers.iter().for_each(|&buffer| self.io.adopt(buffer));
                 self.put(first, buffers.len() as u64, |index| Operand::Buffer(buffers[index]));
                 self.written(id, durable);

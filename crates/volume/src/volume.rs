@@ -328,7 +328,7 @@ impl Volume {
             Request::Within { request, .. } => *request,
             request => request,
         };
-        if let Request::Write { buffers, .. } = request {
+        if let Request::Write { contents: buffers, .. } = request {
             let releases = buffers.into_iter().map(|buffer: BufferId| Action::Release(buffer));
             self.refusals.extend(releases);
         }

@@ -16,7 +16,7 @@ impl Engine {
                 Some(refused) => Err(refused),
             })
         {
-            if let Request::Write { buffers, .. } = request {
+            if let Request::Write { contents: buffers, .. } = request {
                 buffers.into_iter().for_each(|buffer| self.io.act(Action::Release(buffer)));
             }
             self.refuse_within(id, failure);
@@ -29,7 +29,7 @@ impl Engine {
         };
         let (first, count, writes) = match &request {
             Request::Read { first, count } => (first.0, u64::from(*count), false),
-            Request::Write { first, buffers, .. } => (first.0, buffers.len() as u64, true),
+            Request::Write { first, contents: buffers, .. } => (first.0, buffers.len() as u64, true),
             Request::Trim { first, count } => (first.0, *count, true),
             _ => (0, 0, false),
         };
@@ -58,18 +58,20 @@ impl Engine {
         match request {
             Request::Read { first, count } => self.read_within(id, epoch, first, count),
             Request::Flush => self.flush_epoch(id, epoch),
-            Request::Write { first, buffers, durable } => {
+            Request::Write { first, contents: buffers, durable } => {
                 let blocks = first.0..first.0 + buffers.len() as u64;
                 let logicals: BTreeSet<u32> =
                     blocks.map(|block| self.geometry.locate(UserBlock(block)).0).collect();
                 match self.make_stripes(epoch, &logicals) {
                     Ok(()) => {}
                     Err(None) => {
-                        let request = Box::new(Request::Write { first, buffers, durable });
+                        let request = Box::new(Request::Write { first, contents: buffers, durable });
                         self.delayed.stalled.push_back((id, Request::Within { epoch, request }));
                         return None;
                     }
-                    Err(Some(failure)) => return Some((failure, Request::Write { first, buffers, durable })),
+                    Err(Some(failure)) => {
+                        return Some((failure, Request::Write { first, contents: buffers, durable }));
+                    }
                 }
                 for (block, buffer) in (first.0..).map(UserBlock).zip(buffers) {
                     self.io.adopt(buffer);
