@@ -100,9 +100,9 @@ impl Engine {
         })
     }
 
-    /// Whether a stripe cannot be written as a whole, what is sealed of it included.
+    /// Whether a stripe cannot be written as a whole, what is committing of it included.
     pub(crate) fn is_beyond_repair(&self, logical: u32) -> bool {
-        let is_sealed = |place| self.sealed.blocks.get((logical, place)).is_some();
-        self.broken.contains(&logical) && !self.missing_data(logical).all(is_sealed)
+        let is_committing = |place| self.memory.is_committing(logical, place);
+        self.broken.contains(&logical) && !self.missing_data(logical).all(is_committing)
     }
 }

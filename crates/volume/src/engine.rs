@@ -11,7 +11,6 @@ use self::reading::UserRead;
 use crate::broken::Broken;
 use crate::cleaning::Cleaning;
 use crate::commit::Commit;
-use crate::contents::Contents;
 use crate::delayed::Delayed;
 use crate::fetch::{Fetch, FetchId, Later};
 use crate::geometry::Planners;
@@ -21,6 +20,7 @@ use crate::journal::Snapshot;
 use crate::journal_head::JournalHead;
 use crate::maps::Maps;
 use crate::members::Rebuild;
+use crate::memory::Memory;
 use crate::notes::Noting;
 use crate::pace::Pace;
 use crate::patch::Patching;
@@ -39,38 +39,11 @@ use pantile_format::Generation;
 use pantile_format::volume::{HistoryId, MemberState, Superblock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
-pub const DIRTY_BLOCKS_MARK: usize = 4096;
-
-/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there
-/// are fewer: 128 MiB.
-pub const DIRTY_BLOCKS_MOST: usize = 8 * DIRTY_BLOCKS_MARK;
-
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
 /// Blocks that a volume may have in memory if nobody says how many: 512 MiB.
 const MEMORY_BLOCKS: usize = 1 << 17;
-
-/// Content in memory: newest writes and trims that are not in a commit yet, or that one commit
-/// takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dirty {
-    /// `Zeros` for a block trimmed by itself.
-    pub(crate) blocks: Contents,
-    /// Logical stripes trimmed as a whole, before the writes in `blocks`.
-    pub(crate) unmapped: BTreeSet<u32>,
-    /// Logical stripes that are written ahead as they are in `blocks`.
-    pub(crate) staged: BTreeMap<u32, StageId>,
-    /// Logical stripes that will be, when less is under way.
-    pub(crate) unstaged: BTreeSet<u32>,
-}
-
-impl Dirty {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.blocks.is_empty() && self.unmapped.is_empty()
-    }
-}
 
 /// A volume.
 #[derive(Debug)]
@@ -78,14 +51,7 @@ pub(crate) struct Engine {
     pub(crate) geometry: Geometry,
     pub(crate) planners: Planners,
     pub(crate) maps: Maps,
-    /// Written or trimmed, not yet part of what is being made durable.
-    pub(crate) dirty: Dirty,
-    /// Being made durable, by one commit after another.
-    pub(crate) sealed: Dirty,
-    /// Answered when `sealed` is durable.
-    pub(crate) sealed_waiters: Vec<RequestId>,
-    /// Wait for what is dirty now.
-    pub(crate) waiters: Vec<RequestId>,
+    pub(crate) memory: Memory,
     pub(crate) commit: Option<Commit>,
     pub(crate) patching: Patching,
     pub(crate) cleaning: Cleaning,
@@ -102,12 +68,8 @@ pub(crate) struct Engine {
     pub(crate) recorded_generation: u64,
     reads: BTreeMap<RequestId, UserRead>,
     pub(crate) io: Io,
-    /// Writes in memory that are answered when there is less of it.
-    blocked: VecDeque<RequestId>,
     pub(crate) pins: Pins,
     pub(crate) headers: Headers,
-    /// Dirty blocks that start a commit.
-    pub(crate) dirty_mark: usize,
     /// Logical stripes with a block that did not verify, until a record says that they are written
     /// anew.
     pub(crate) repair: BTreeSet<u32>,
@@ -119,8 +81,6 @@ pub(crate) struct Engine {
     pub(crate) arrivals: BTreeMap<Slot, Found>,
     /// Those of them that have never had a snapshot: they get the text of the code, too.
     pub(crate) blank: BTreeSet<Slot>,
-    /// What is dirty is to be made durable although nobody waits for it.
-    pub(crate) commit_wanted: bool,
     /// True after some time without a request.
     pub(crate) idle: bool,
     /// A snapshot is to be written at the next moment, whatever the journal says.
@@ -174,7 +134,6 @@ impl Engine {
     ) -> Result<Engine, pantile_code::CodeError> {
         let noting = Noting::after(&maps.notes);
         Ok(Engine {
-            blocked: VecDeque::new(),
             broken: Broken::default(),
             arrivals: BTreeMap::new(),
             rebuild: None,
@@ -191,10 +150,7 @@ impl Engine {
             planners: Planners::new(&geometry)?,
             geometry,
             maps,
-            dirty: Dirty::default(),
-            sealed: Dirty::default(),
-            sealed_waiters: Vec::new(),
-            waiters: Vec::new(),
+            memory: Memory::with_mark(Room::within(MEMORY_BLOCKS).dirty_mark),
             commit: None,
             patching: Patching::default(),
             cleaning: Cleaning::default(),
@@ -204,10 +160,8 @@ impl Engine {
             io: Io::after(counter),
             pins: Pins::default(),
             headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
-            dirty_mark: Room::within(MEMORY_BLOCKS).dirty_mark,
             repair: BTreeSet::new(),
             blank: BTreeSet::new(),
-            commit_wanted: false,
             idle: false,
             snapshot_wanted: false,
             snapshot_everywhere: false,
@@ -247,7 +201,7 @@ impl Engine {
         let room = Room::within(blocks);
         self.waiting_for_room.room = room;
         self.headers.keep_at_most(room.headers);
-        self.dirty_mark = room.dirty_mark;
+        self.memory.set_mark(room.dirty_mark);
         self.delayed.keep(room.epoch_data, room.epoch_parity);
     }
 
@@ -333,7 +287,8 @@ impl Engine {
             Event::Pace(slot, times) => self.set_pace(slot, times),
             Event::Still => self.proof_wanted = true,
             Event::Idle => {
-                (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true);
+                (self.idle, self.proof_wanted) = (true, true);
+                self.memory.want_commit();
                 self.begin_rest();
                 self.members_changed |= self.has_unrecorded_notes();
             }
@@ -461,24 +416,13 @@ impl Engine {
         match (self.failed, durable) {
             (true, _) => self.reply(id, Reply::Failed(Failure::NotDurable)),
             (false, true) => self.flush(id),
-            (false, false) if self.is_full() => self.blocked.push_back(id),
+            (false, false) if self.memory.hold_write(id) => {}
             (false, false) => self.reply(id, Reply::Done),
         }
     }
 
-    /// Blocks in memory that are not durable.
-    pub(crate) fn dirty_blocks(&self) -> usize {
-        let taken = self.commit.as_ref().map_or(0, |commit| commit.taken.blocks.len());
-        self.dirty.blocks.len() + self.sealed.blocks.len() + taken
-    }
-
-    fn is_full(&self) -> bool {
-        self.dirty_blocks() > self.dirty_mark * (DIRTY_BLOCKS_MOST / DIRTY_BLOCKS_MARK)
-    }
-
     fn unblock(&mut self) {
-        while !self.blocked.is_empty() && (self.failed || !self.is_full()) {
-            let Some(id) = self.blocked.pop_front() else { return };
+        while let Some(id) = self.memory.next_write(self.failed) {
             let reply = if self.failed { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
             self.reply(id, reply);
         }
@@ -491,12 +435,11 @@ impl Engine {
             self.reply(id, Reply::Done);
         } else if self.failed {
             self.reply(id, Reply::Failed(Failure::NotDurable));
-        } else if !self.dirty.is_empty() || self.members_changed || self.owes_proof() {
-            self.waiters.push(id);
-        } else if !self.sealed.is_empty() || self.commit.is_some() {
-            self.sealed_waiters.push(id);
         } else {
-            self.reply(id, Reply::Done);
+            let needs_record = self.members_changed || self.owes_proof();
+            if !self.memory.hold_flush(id, needs_record, self.commit.is_some()) {
+                self.reply(id, Reply::Done);
+            }
         }
     }
 
@@ -511,7 +454,7 @@ impl Engine {
             self.unstage(logical);
             for i in 0..run {
                 let content = content((index + i) as usize);
-                if let Some(old) = self.dirty.blocks.insert((logical, place + i as u32), content) {
+                if let Some(old) = self.memory.put(logical, place + i as u32, content) {
                     self.io.release_operand(old);
                 }
             }
@@ -528,11 +471,10 @@ impl Engine {
             let (logical, place) = self.geometry.locate(UserBlock(at));
             let stop = end.min(at - u64::from(place) + per_stripe);
             if stop - at == per_stripe {
-                for (_, old) in self.dirty.blocks.take(logical) {
+                for (_, old) in self.memory.trim(logical) {
                     self.io.release_operand(old);
                 }
                 self.unstage(logical);
-                self.dirty.unmapped.insert(logical);
             } else {
                 self.put(UserBlock(at), stop - at, |_| Operand::Zeros);
             }
@@ -655,7 +597,7 @@ impl Engine {
 
     /// Whether enough is dirty that a commit should start by itself.
     pub(crate) fn above_mark(&self) -> bool {
-        self.dirty.blocks.len() >= self.dirty_mark || self.stages_need_commit()
+        self.memory.is_at_mark() || self.stages_need_commit()
     }
 
     pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {

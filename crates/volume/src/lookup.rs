@@ -137,7 +137,8 @@ impl Engine {
 
     /// Adds where some blocks of one stripe lie.
     fn look_into(&self, logical: u32, places: Range<u32>, found: &mut Lookup) -> Option<()> {
-        if self.is_locked(logical) || self.is_unread(logical) || self.has_in_memory(logical, places.clone()) {
+        let is_newer = self.memory.has_any(logical, places.clone());
+        if self.is_locked(logical) || self.is_unread(logical) || is_newer {
             return None;
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();
@@ -304,13 +305,6 @@ impl Engine {
             at: self.geometry.row_block(log.row),
             generation: row.generation,
             checksums: vec![cell.checksum],
-        })
-    }
-
-    /// Whether anything of some places of a stripe is newer than what the maps know.
-    fn has_in_memory(&self, logical: u32, places: Range<u32>) -> bool {
-        self.memories().any(|memory| {
-            memory.unmapped.contains(&logical) || memory.blocks.has_any(logical, places.clone())
         })
     }
 }

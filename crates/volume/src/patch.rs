@@ -233,16 +233,10 @@ impl Engine {
     fn patchable(&self, logical: u32) -> Option<Mapping> {
         let mapping = self.maps.stripes[logical as usize]?;
         let count = self.maps.logged.get(&logical).copied().unwrap_or(0);
-        let is_whole = |memory: &crate::engine::Dirty| {
-            memory.staged.contains_key(&logical)
-                || memory.unstaged.contains(&logical)
-                || memory.unmapped.contains(&logical)
-        };
         let is_free = !self.pins.holds(mapping.physical)
             && !self.repair.contains(&logical)
             && !self.broken.contains(&logical)
-            && !is_whole(&self.sealed)
-            && !is_whole(&self.dirty);
+            && !self.memory.is_of_a_whole(logical);
         let is_meant = count > 0 && self.is_cleaned_now(count, logical);
         (is_free && is_meant && self.is_cheap_to_patch(count.into())).then_some(mapping)
     }

@@ -140,7 +140,7 @@ impl Engine {
                 return;
             }
             if self.staged.first_key_value().is_some_and(|(&id, _)| id <= scrub.barrier) {
-                self.commit_wanted = true;
+                self.memory.want_commit();
                 self.drive_commit();
                 return;
             }

@@ -13,8 +13,9 @@
 //! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the
 //! generations of all staged stripes; no device is admitted while there are any.
 
-use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
+use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::ChunkSums;
+use crate::memory::Stage;
 use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
@@ -53,13 +54,6 @@ pub(crate) struct Staged {
     dropped: bool,
 }
 
-/// Which memory has a stripe.
-#[derive(Clone, Copy)]
-enum Memory {
-    Dirty,
-    Sealed,
-}
-
 impl Staged {
     pub(crate) fn is_written(&self) -> bool {
         self.outstanding == 0
@@ -70,23 +64,21 @@ impl Engine {
     /// A stripe of what is dirty was written to: it is written ahead if it is dirty as a whole, now
     /// or later.
     pub(crate) fn stage_if_whole(&mut self, logical: u32) {
-        if self.dirty.blocks.stripe(logical).len() as u64 == self.geometry.stripe_blocks()
+        if self.memory.dirty_blocks_of(logical) as u64 == self.geometry.stripe_blocks()
             && self.stage_place().is_some()
         {
-            self.dirty.unstaged.insert(logical);
+            self.memory.stage_later(logical);
             self.drive_staging();
         }
     }
 
-    /// Writes ahead what waits for it, what is sealed first, as long as devices have not too much
+    /// Writes ahead what waits for it, what is committing first, as long as devices have not too much
     /// to do.
     pub(crate) fn drive_staging(&mut self) {
         while !self.stages_wait() {
-            let sealed = self.sealed.unstaged.first().map(|&logical| (Memory::Sealed, logical));
-            let dirty = || self.dirty.unstaged.first().map(|&logical| (Memory::Dirty, logical));
-            let Some((memory, logical)) = sealed.or_else(dirty) else { return };
+            let Some((from, logical)) = self.memory.next_to_stage() else { return };
             let Some(physical) = self.stage_place() else { return };
-            self.stage(memory, logical, physical);
+            self.stage(from, logical, physical);
         }
     }
 
@@ -118,7 +110,7 @@ impl Engine {
     }
 
     pub(crate) fn are_worth_a_flush(&self, stripes: usize) -> bool {
-        stripes * self.geometry.stripe_blocks() as usize >= self.dirty_mark / WRITTEN_SHARE
+        stripes * self.geometry.stripe_blocks() as usize >= self.memory.mark() / WRITTEN_SHARE
     }
 
     /// Places beyond those of the user's stripes.
@@ -126,17 +118,8 @@ impl Engine {
         (self.geometry.physical_stripes() - self.geometry.logical_stripes()).into()
     }
 
-    fn memory_of(&mut self, memory: Memory) -> &mut Dirty {
-        match memory {
-            Memory::Dirty => &mut self.dirty,
-            Memory::Sealed => &mut self.sealed,
-        }
-    }
-
-    fn stage(&mut self, memory: Memory, logical: u32, physical: u32) {
-        let from = self.memory_of(memory);
-        from.unstaged.remove(&logical);
-        let content: Vec<Operand> = from.blocks.stripe(logical).iter().map(|&(_, content)| content).collect();
+    fn stage(&mut self, from: Stage, logical: u32, physical: u32) {
+        let content = self.memory.begin_to_stage(from, logical);
         for operand in &content {
             if let Operand::Buffer(buffer) = operand {
                 self.io.hold(*buffer);
@@ -162,7 +145,7 @@ impl Engine {
         let id = self.io.next_id();
         self.staged.insert(id, staged);
         self.stages_under_way += 1;
-        self.memory_of(memory).staged.insert(logical, id);
+        self.memory.is_staged(from, logical, id);
         self.io.compute(JobOwner::Stage(id), work);
     }
 
@@ -177,8 +160,7 @@ impl Engine {
 
     /// A stripe is written to: what was staged of it does not count any more.
     pub(crate) fn unstage(&mut self, logical: u32) {
-        self.dirty.unstaged.remove(&logical);
-        let Some(id) = self.dirty.staged.remove(&logical) else { return };
+        let Some(id) = self.memory.unstage(logical) else { return };
         if let Some(staged) = self.staged.get_mut(&id) {
             staged.dropped = true;
         }

@@ -310,7 +310,7 @@ impl Engine {
                     known: self.device_note(slot),
                 })
                 .collect(),
-            dirty_blocks: self.dirty_blocks() as u64,
+            dirty_blocks: self.memory.blocks() as u64,
             epochs: self.epoch_statuses(),
             wasted_stripes: self.delayed.wasted,
             epoch_blocks_in_memory: self.delayed.blocks_in_memory() as u64,

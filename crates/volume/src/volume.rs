@@ -312,7 +312,7 @@ impl Volume {
                 if let Some(blocks) = self.epoch_blocks {
                     engine.delayed.keep(blocks, blocks);
                 }
-                engine.dirty_mark = self.dirty_mark.unwrap_or(engine.dirty_mark);
+                self.dirty_mark.into_iter().for_each(|mark| engine.memory.set_mark(mark));
                 self.inner = Inner::Serving(Box::new(engine));
                 std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
             }

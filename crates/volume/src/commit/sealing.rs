@@ -2,9 +2,10 @@
 
 use crate::commit::Commit;
 use crate::engine::Engine;
+use crate::memory::Stage;
 use crate::open::lineage::is_closed;
 use crate::staging::by_state;
-use crate::{Failure, Reply, RequestId};
+use crate::{Failure, Reply};
 
 /// Blocks of a record of nothing but the states of all devices and some notes, at the most.
 const FIRST_RECORD_BLOCKS: u32 = 4;
@@ -55,10 +56,10 @@ impl Engine {
             self.begin_snapshot();
             return;
         }
-        if self.sealed.is_empty() {
+        if !self.memory.has_committing() {
             self.answer_sealed();
-            let wanted = !self.waiters.is_empty() || self.members_changed;
-            let wanted = wanted || !may_admit || self.commit_wanted;
+            let wanted = self.memory.has_flushes() || self.members_changed;
+            let wanted = wanted || !may_admit || self.memory.is_wanted();
             match if wanted { Amount::All } else { self.amount_to_seal() } {
                 Amount::All => self.seal_all(),
                 Amount::Written => self.seal_written(),
@@ -68,7 +69,7 @@ impl Engine {
             let cleaning = self.log_is_low() || self.log_is_cleaned_at_rest();
             let cleaning = cleaning || !self.repair.is_empty() || self.is_redoing();
             let changes = self.members_changed || cleaning || ends;
-            if self.sealed.is_empty() && !changes {
+            if !self.memory.has_committing() && !changes {
                 return self.prove();
             }
         }
@@ -84,7 +85,7 @@ impl Engine {
             return;
         }
         self.begin_commit();
-        if self.sealed.is_empty() && self.commit.is_none() && !self.failed {
+        if !self.memory.has_committing() && self.commit.is_none() && !self.failed {
             // What is to be merged or repaired has to wait, and may wait for ever.
             self.prove();
         }
@@ -100,9 +101,10 @@ impl Engine {
             return Amount::Nothing;
         }
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        let whole = (self.dirty.staged.len() + self.dirty.unstaged.len()) * per_stripe;
-        let written = self.dirty.staged.len().saturating_sub(self.stages_under_way as usize);
-        if self.stages_under_way == 0 || self.dirty.blocks.len() >= whole + self.dirty_mark {
+        let whole = self.memory.dirty_wholes() * per_stripe;
+        let staged = self.memory.staged(Stage::Dirty).len();
+        let written = staged.saturating_sub(self.stages_under_way as usize);
+        if self.stages_under_way == 0 || self.memory.dirty_blocks() >= whole + self.memory.mark() {
             Amount::All
         } else if self.are_worth_a_flush(written) {
             Amount::Written
@@ -112,33 +114,23 @@ impl Engine {
     }
 
     fn seal_all(&mut self) {
-        self.commit_wanted = false;
-        self.sealed = std::mem::take(&mut self.dirty);
-        self.sealed_waiters.append(&mut self.waiters);
-        if self.sealed.is_empty() {
+        self.memory.seal_all();
+        if !self.memory.has_committing() {
             self.answer_sealed();
         }
     }
 
     /// Seals the stripes that have been written ahead.
     fn seal_written(&mut self) {
-        let (written, _) = by_state(&self.staged, &self.dirty.staged);
-        for (logical, id) in written {
-            self.sealed.blocks.put_back(logical, self.dirty.blocks.take(logical));
-            self.dirty.staged.remove(&logical);
-            self.sealed.staged.insert(logical, id);
-            if self.dirty.unmapped.remove(&logical) {
-                self.sealed.unmapped.insert(logical);
-            }
-        }
+        let (written, _) = by_state(&self.staged, self.memory.staged(Stage::Dirty));
+        self.memory.seal_staged(written);
     }
 
     /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no
     /// record says so yet, or one is to say that the last is durable.
     pub(super) fn answer_sealed(&mut self) {
         if !self.members_changed && !self.owes_proof() {
-            let done = std::mem::take(&mut self.sealed_waiters);
-            done.into_iter().for_each(|id| self.reply(id, Reply::Done));
+            self.memory.take_committed().into_iter().for_each(|id| self.reply(id, Reply::Done));
         }
     }
 
@@ -147,7 +139,7 @@ impl Engine {
         if !self.failed {
             return;
         }
-        let waiting: Vec<RequestId> = self.waiters.drain(..).chain(self.sealed_waiters.drain(..)).collect();
+        let waiting = self.memory.take_flushes();
         waiting.into_iter().for_each(|id| self.reply(id, Reply::Failed(Failure::NotDurable)));
     }
 }

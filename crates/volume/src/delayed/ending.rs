@@ -308,14 +308,14 @@ impl Engine {
 
     /// The record of an end is durable.
     pub(crate) fn ended(&mut self, epoch: EpochId) {
-        let Some(mut known) = self.delayed.epochs.remove(&epoch) else { return };
+        let Some(known) = self.delayed.epochs.remove(&epoch) else { return };
         for logical in known.unmapped.iter().chain(known.stripes.keys()) {
             self.is_written_anew(*logical, true);
         }
         known.stripes.values().for_each(|&owed| self.keep_ended(owed));
         // Answered when a record says of all devices that were lost meanwhile.
-        self.sealed_waiters.append(&mut known.ends);
+        self.memory.hold_until_committed(known.ends);
         let flushes = known.flushes.into_iter().chain(known.round.into_iter().flat_map(|r| r.requests));
-        self.sealed_waiters.extend(flushes);
+        self.memory.hold_until_committed(flushes);
     }
 }

@@ -201,7 +201,9 @@ impl Engine {
             if self.staged.is_empty() && self.commit.is_none() && self.is_idle() {
                 return Err(Some(Failure::NoRoom { epoch }));
             }
-            self.commit_wanted |= !self.staged.is_empty();
+            if !self.staged.is_empty() {
+                self.memory.want_commit();
+            }
             return Err(None);
         }
         for (logical, physical) in new.into_iter().zip(places) {

@@ -72,10 +72,7 @@ impl Engine {
     fn in_memory(&self, block: UserBlock, requester: Requester) -> Option<Operand> {
         let Requester::User(..) = requester else { return None };
         let (logical, place) = self.geometry.locate(block);
-        self.memories().find_map(|memory| {
-            let trimmed = || memory.unmapped.contains(&logical).then_some(Operand::Zeros);
-            memory.blocks.get((logical, place)).or_else(trimmed)
-        })
+        self.memory.content(logical, place)
     }
 
     /// Finds the newest content of a block, in memory or on the devices.
@@ -181,9 +178,7 @@ impl Engine {
             let (logical, _) = self.geometry.locate(first);
             let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
             // What is in memory says nothing of what the devices have.
-            let is_in_memory = self.memories().any(|memory| {
-                (logical..=last).any(|l| memory.unmapped.contains(&l) || !memory.blocks.stripe(l).is_empty())
-            });
+            let is_in_memory = (logical..=last).any(|logical| self.memory.has_any(logical, 0..u32::MAX));
             if !is_in_memory && !contents.is_empty() {
                 self.note_had(first, contents.len() as u64);
                 self.miss_no_longer(blocks().map(|(block, _)| block));
