@@ -117,7 +117,7 @@ impl Engine {
         let is_meant = |count: u32, logical: u32| {
             u64::from(count) >= least
                 && (takes_all || self.cleaning.old.contains(&logical))
-                && !self.broken.contains(&logical)
+                && !self.damage.is_broken(logical)
                 && !(patches_go_on && self.is_left_to_patches(count, logical))
         };
         let logged = self.maps.logged.iter().map(|(&logical, &count)| (count, logical));

@@ -185,7 +185,7 @@ impl Engine {
     /// not verify, and those that are merged to empty the log.
     fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
         let merged = self.stripes_to_merge(patches_go_on);
-        self.repair.iter().copied().chain(merged).collect()
+        self.damage.suspects().chain(merged).collect()
     }
 
     /// Bytes that the entries of a record may have.
@@ -213,7 +213,8 @@ impl Engine {
         let by_stripe = self.memory.committing_stripes();
         let is_full = |count: usize| count == per_stripe;
         let usable = self.maps.free.iter().filter(|stripe| !self.pins.holds(*stripe));
-        let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
+        let most = by_stripe.len() + self.damage.suspects().len() + MERGES_MOST;
+        let mut free: Vec<u32> = usable.take(most).collect();
         free.reverse();
         // Cleaning goes first: it is what makes room.
         let switch_bytes = self.switch_bytes();
@@ -320,7 +321,7 @@ impl Engine {
             // No room for anything: the log and the free stripes are held by reads under way; it is
             // tried again after them. Unless nothing is under way: then what is dirty can go
             // nowhere, because broken stripes hold the log.
-            self.failed |= !waiting.is_empty() && self.is_idle() && !self.broken.is_empty();
+            self.failed |= !waiting.is_empty() && self.is_idle() && self.damage.has_broken();
             self.give_up_if_failed();
             return;
         }
@@ -551,8 +552,6 @@ impl Engine {
             }
             stripe.content.into_iter().flatten().for_each(|content| self.io.release_operand(content));
         }
-        let broken = &self.broken;
-        self.repair.retain(|logical| !broken.contains(logical));
         for row in commit.rows {
             row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
@@ -771,7 +770,7 @@ impl Engine {
         self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {
             // What was suspect has just been written again.
-            self.repair.clear();
+            self.damage.mend_suspects();
         }
         taken.unmapped.iter().for_each(|&logical| self.is_written_anew(logical, true));
         for stripe in &commit.stripes {
@@ -800,7 +799,7 @@ impl Engine {
             row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
         self.forget_clean_stripes();
-        if self.maps.notes.has_ranges() || !self.broken.is_empty() {
+        if self.maps.notes.has_ranges() || self.damage.has_broken() {
             let written = taken.blocks.stripes().flat_map(|(logical, blocks)| {
                 let first = u64::from(logical) * per_stripe;
                 blocks.iter().map(move |&(place, _)| UserBlock(first + u64::from(place)))

@@ -8,9 +8,9 @@ mod reading;
 
 pub(crate) use self::owner::{IoOwner, JobOwner};
 use self::reading::UserRead;
-use crate::broken::Broken;
 use crate::cleaning::Cleaning;
 use crate::commit::Commit;
+use crate::damage::Damage;
 use crate::delayed::Delayed;
 use crate::fetch::{Fetch, FetchId, Later};
 use crate::geometry::Planners;
@@ -70,12 +70,7 @@ pub(crate) struct Engine {
     pub(crate) io: Io,
     pub(crate) pins: Pins,
     pub(crate) headers: Headers,
-    /// Logical stripes with a block that did not verify, until a record says that they are written
-    /// anew.
-    pub(crate) repair: BTreeSet<u32>,
-    /// Logical stripes of which more is bad than the code can bear: they are not merged, what can
-    /// be read of them is.
-    pub(crate) broken: Broken,
+    pub(crate) damage: Damage,
     /// Devices that have come and take part from the next moment on in which nothing is being made
     /// durable.
     pub(crate) arrivals: BTreeMap<Slot, Found>,
@@ -134,7 +129,6 @@ impl Engine {
     ) -> Result<Engine, pantile_code::CodeError> {
         let noting = Noting::after(&maps.notes);
         Ok(Engine {
-            broken: Broken::default(),
             arrivals: BTreeMap::new(),
             rebuild: None,
             scrubbing: None,
@@ -160,7 +154,7 @@ impl Engine {
             io: Io::after(counter),
             pins: Pins::default(),
             headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
-            repair: BTreeSet::new(),
+            damage: Damage::default(),
             blank: BTreeSet::new(),
             idle: false,
             snapshot_wanted: false,
@@ -242,7 +236,7 @@ impl Engine {
         let present = self.maps.has_all_members();
         let recorded = !self.members_changed && self.snapshot.is_none() && self.commit.is_none();
         let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
-        present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
+        present && recorded && self.damage.is_empty() && !self.failed
     }
 
     /// What devices hold is known, and nothing is written to them: requests to read are served from
@@ -258,7 +252,7 @@ impl Engine {
 
     /// Whether something that a present device should hold did not verify.
     pub(crate) fn has_suspects(&self) -> bool {
-        !self.repair.is_empty() || !self.broken.is_empty()
+        !self.damage.is_empty()
     }
 
     /// Asserts what must hold between events.

@@ -568,7 +568,7 @@ impl Engine {
             Word::Row { row, generation, .. } => {
                 if let Some(row) = self.maps.rows.get(row).filter(|now| now.generation == *generation) {
                     let homes = row.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0);
-                    self.repair.extend(homes.filter(|home| !self.broken.contains(home)));
+                    homes.for_each(|home| self.damage.suspect(home));
                 }
             }
         }
@@ -576,8 +576,8 @@ impl Engine {
 
     pub(crate) fn suspect_stripe(&mut self, logical: u32, mapping: Mapping) {
         let is_current = self.maps.stripes[logical as usize] == Some(mapping);
-        if is_current && !self.broken.contains(&logical) {
-            self.repair.insert(logical);
+        if is_current {
+            self.damage.suspect(logical);
         }
     }
 

@@ -131,7 +131,7 @@ impl Engine {
         }
         self.admitted_to_owed();
         // With another device to read from, what could not be had may be.
-        self.repair.extend(self.broken.take_all());
+        self.damage.retry_broken();
     }
 
     /// Whether a rebuild is further than any record says.
@@ -340,9 +340,7 @@ impl Engine {
             for slot in stripe.slots.clone() {
                 self.was_not_made_again(slot, logical.into());
             }
-            if !self.broken.contains(&logical) {
-                self.repair.insert(logical);
-            }
+            self.damage.suspect(logical);
             self.rebuilt_stripe(logical);
             return;
         };

@@ -214,7 +214,7 @@ impl Memory {
         self.is_wanted = true;
     }
 
-    /// Tests whether somebody has asked for a commit of what is dirty.
+    /// Tests for a wish to commit what is dirty.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted
     }

@@ -134,8 +134,7 @@ impl Engine {
     /// Tests a stripe with so many blocks in the log: patched sooner or later, not merged.
     pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
         self.maps.stripes[logical as usize].is_some()
-            && !self.repair.contains(&logical)
-            && !self.broken.contains(&logical)
+            && self.damage.is_sound(logical)
             && self.is_cheap_to_patch(count.into())
     }
 
@@ -234,8 +233,7 @@ impl Engine {
         let mapping = self.maps.stripes[logical as usize]?;
         let count = self.maps.logged.get(&logical).copied().unwrap_or(0);
         let is_free = !self.pins.holds(mapping.physical)
-            && !self.repair.contains(&logical)
-            && !self.broken.contains(&logical)
+            && self.damage.is_sound(logical)
             && !self.memory.is_of_a_whole(logical);
         let is_meant = count > 0 && self.is_cleaned_now(count, logical);
         (is_free && is_meant && self.is_cheap_to_patch(count.into())).then_some(mapping)
@@ -354,7 +352,7 @@ impl Engine {
         self.patching.goes_on = false;
         for update in updates.stripes {
             if update.is_hopeless {
-                self.repair.insert(update.logical);
+                self.damage.suspect(update.logical);
             }
             self.release_update(update);
         }

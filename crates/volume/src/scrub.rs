@@ -176,7 +176,7 @@ impl Engine {
                 let mut has_ended = false;
                 if let Some(scrub) = &mut self.scrubbing {
                     let mends = self.snapshot_wanted || self.snapshot.is_some();
-                    let repairs = scrub.flagged.iter().any(|logical| self.repair.contains(logical));
+                    let repairs = scrub.flagged.iter().any(|logical| self.damage.is_suspect(*logical));
                     scrub.status.running = scrub.status.repair && (mends || repairs);
                     has_ended = !scrub.status.running;
                 }
@@ -513,8 +513,7 @@ impl Engine {
     /// A stripe is to be written anew, also if that could not be done before.
     fn repair_for_scrub(&mut self, logical: u32) {
         self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
-        self.broken.remove(&logical);
-        self.repair.insert(logical);
+        self.damage.retry(logical);
     }
 
     fn scrub_part_done(&mut self) {

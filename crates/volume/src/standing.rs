@@ -230,7 +230,7 @@ impl Engine {
     fn has_lost_data(&self, logical: u32) -> bool {
         let per_stripe = self.geometry.stripe_blocks();
         let first = UserBlock(u64::from(logical) * per_stripe);
-        self.broken.contains(&logical) || self.maps.notes.lost_within(first, per_stripe).next().is_some()
+        self.damage.is_broken(logical) || self.maps.notes.lost_within(first, per_stripe).next().is_some()
     }
 
     /// Stripes that cannot be read in full without some devices, and of which more can with them;

@@ -320,8 +320,8 @@ impl Engine {
             log_blocks_lost: self.losses(&[]).log_blocks,
             stripes_used: u64::from(self.geometry.physical_stripes()) - self.maps.free.len() as u64,
             free_stripes: self.maps.free.len() as u64,
-            broken_stripes: self.broken.len() as u64,
-            suspect_stripes: self.repair.len() as u64,
+            broken_stripes: self.damage.broken_stripes() as u64,
+            suspect_stripes: self.damage.suspects().len() as u64,
             rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
             scrub: self.scrub_status(),
             failed: self.failed

@@ -67,7 +67,7 @@ impl Engine {
             }
             let ends = self.epoch_to_end().is_some();
             let cleaning = self.log_is_low() || self.log_is_cleaned_at_rest();
-            let cleaning = cleaning || !self.repair.is_empty() || self.is_redoing();
+            let cleaning = cleaning || self.damage.suspects().len() > 0 || self.is_redoing();
             let changes = self.members_changed || cleaning || ends;
             if !self.memory.has_committing() && !changes {
                 return self.prove();

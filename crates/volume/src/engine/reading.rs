@@ -174,7 +174,7 @@ impl Engine {
         if contents.contains(&None) {
             let lost: Vec<UserBlock> = blocks().filter(|(_, had)| had.is_none()).map(|(b, _)| b).collect();
             self.note_lost(&lost);
-        } else if self.maps.notes.has_ranges() || !self.broken.is_empty() {
+        } else if self.maps.notes.has_ranges() || self.damage.has_broken() {
             let (logical, _) = self.geometry.locate(first);
             let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
             // What is in memory says nothing of what the devices have.

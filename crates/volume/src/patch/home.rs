@@ -194,7 +194,7 @@ impl Engine {
                 going.left.retain(|&(of, _)| of != index);
             }
             if !is_whole || !has_headers {
-                self.repair.insert(patch.logical);
+                self.damage.suspect(patch.logical);
             }
         }
         self.patching.going = Some(going);

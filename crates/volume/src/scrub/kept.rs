@@ -48,15 +48,14 @@ impl Engine {
     /// Stripes made good, and stripes that are bad and could not be. What users or another device
     /// have made good since is neither.
     fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
-        let broken = scrub.beyond_repair.iter().filter(|logical| self.broken.contains(logical)).count();
+        let broken = scrub.beyond_repair.iter().filter(|logical| self.damage.is_broken(**logical)).count();
         let left = if scrub.status.repair { broken as u64 + scrub.unnamed } else { 0 };
         (scrub.before.0 + scrub.repaired, scrub.before.1 + left)
     }
 
     /// A stripe is written anew, from what was left of it or all of it by users.
     pub(crate) fn is_written_anew(&mut self, logical: u32, is_users: bool) {
-        self.broken.remove(&logical);
-        self.repair.remove(&logical);
+        self.damage.mend(logical);
         if let Some(scrub) = &mut self.scrubbing {
             scrub.repaired += u64::from(scrub.flagged.remove(&logical) && !is_users);
         }
