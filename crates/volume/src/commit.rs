@@ -18,11 +18,11 @@ use crate::cleaning::MERGES_MOST;
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::{Later, Requester};
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
-use crate::memory::Stage;
+use crate::memory::Age;
 use crate::notes::add_notes;
 use crate::patch::Updates;
 use crate::span::Place;
-use crate::staging::{StageId, by_state};
+use crate::staging::StageId;
 use crate::{
     Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot, Sum,
     Urgency, UserBlock,
@@ -221,7 +221,7 @@ impl Engine {
         let mut room = self.record_room();
         let mut chosen: BTreeSet<u32> = BTreeSet::new();
         let full = by_stripe.iter().filter(|(_, count)| is_full(**count)).map(|(&logical, _)| logical);
-        let (ahead, unready) = by_state(&self.staged, self.memory.staged(Stage::Committing));
+        let (ahead, unready) = self.staging.by_state(self.memory.staged(Age::Committing));
         let ahead: BTreeMap<u32, StageId> = ahead
             .into_iter()
             .filter(|_| {
@@ -234,7 +234,7 @@ impl Engine {
         let mut gathers_left = (self.waiting_for_room.room.gather / per_stripe).max(1);
         let is_later = self.stages_wait() && self.stage_place().is_some();
         let later = self.memory.leave_to_staging(is_later);
-        let staged = self.memory.staged(Stage::Committing);
+        let staged = self.memory.staged(Age::Committing);
         let is_staged = |l: &u32| staged.contains_key(l) || later.contains(l);
         for logical in forced.into_iter().filter(|logical| !is_staged(logical)) {
             let gathers = usize::from(!by_stripe.get(&logical).is_some_and(|&count| is_full(count)));
@@ -663,7 +663,7 @@ impl Engine {
             writes.extend(chunks);
             switch(logical, physical, generation, digests);
         }
-        for staged in commit.ahead.iter().filter_map(|id| self.staged.get(id)) {
+        for staged in commit.ahead.iter().filter_map(|&id| self.staging.get(id)) {
             switch(staged.logical, staged.physical, staged.generation, staged.digests.clone());
         }
         let unmapped = match commit.ends {

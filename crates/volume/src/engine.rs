@@ -28,7 +28,7 @@ use crate::pins::Pins;
 use crate::room::{Room, Waiting};
 use crate::scrub::Scrubbing;
 use crate::span::{Span, SpanId};
-use crate::staging::{StageId, Staged};
+use crate::staging::Staging;
 use crate::status::DeviceCounts;
 use crate::verification::Verification;
 use crate::{
@@ -60,9 +60,7 @@ pub(crate) struct Engine {
     pub(crate) later: VecDeque<Later>,
     pub(crate) spans: BTreeMap<SpanId, Span>,
     pub(crate) waiting_for_room: Waiting,
-    pub(crate) staged: BTreeMap<StageId, Staged>,
-    /// Those of `staged` whose writes are not all reported.
-    pub(crate) stages_under_way: u64,
+    pub(crate) staging: Staging,
     pub(crate) delayed: Delayed,
     /// The first generation that no durable record can have.
     pub(crate) recorded_generation: u64,
@@ -137,8 +135,7 @@ impl Engine {
             turns: vec![0; geometry.slots()],
             spans: BTreeMap::new(),
             waiting_for_room: Waiting::new(Room::within(MEMORY_BLOCKS)),
-            staged: BTreeMap::new(),
-            stages_under_way: 0,
+            staging: Staging::default(),
             delayed: Delayed::default(),
             recorded_generation: 0,
             planners: Planners::new(&geometry)?,

@@ -1,8 +1,8 @@
 //! Written content in memory until it is durable, and the requests that wait for it.
 //!
-//! Content goes through three stages: *dirty*, as users write it; *committing*, sealed for one
+//! Content has three ages: *dirty*, as users write it; *committing*, sealed for one
 //! commit after another; *taken*, by the commit under way. The newest that has a block counts, and
-//! a trim of a whole stripe is older than the blocks of its stage.
+//! a trim of a whole stripe is older than the blocks of its age.
 //!
 //! A stripe is in one of committing and taken at most. A flush waits for what was dirty when it
 //! came, a write only while memory is full.
@@ -23,7 +23,7 @@ pub const DIRTY_BLOCKS_MOST: usize = 8 * DIRTY_BLOCKS_MARK;
 /// Bytes of a record that name a run of stripes which are trimmed.
 const TRIM_BYTES: u64 = 24 + 24;
 
-/// Content of one stage.
+/// Content of one age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
     /// `Zeros` for a block trimmed by itself.
@@ -54,9 +54,9 @@ impl Dirty {
     }
 }
 
-/// A stage whose stripes can be written ahead.
+/// An age whose stripes can be written ahead.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum Age {
     Dirty,
     Committing,
 }
@@ -103,24 +103,24 @@ impl Memory {
         self.mark = mark;
     }
 
-    fn stages(&self) -> [&Dirty; 3] {
+    fn ages(&self) -> [&Dirty; 3] {
         [&self.dirty, &self.committing, &self.taken]
     }
 
     /// The newest content of a block; `None`: memory says nothing of it.
     pub(crate) fn content(&self, logical: u32, place: u32) -> Option<Operand> {
-        self.stages().into_iter().find_map(|stage| stage.content(logical, place))
+        self.ages().into_iter().find_map(|age| age.content(logical, place))
     }
 
     /// Tests some places of a stripe for newer content than the maps know.
     pub(crate) fn has_any(&self, logical: u32, places: Range<u32>) -> bool {
-        let mut stages = self.stages().into_iter();
-        stages.any(|stage| stage.unmapped.contains(&logical) || stage.blocks.has_any(logical, places.clone()))
+        let mut ages = self.ages().into_iter();
+        ages.any(|age| age.unmapped.contains(&logical) || age.blocks.has_any(logical, places.clone()))
     }
 
     /// Tests some places of a stripe for blocks that were written or trimmed one by one.
     pub(crate) fn has_blocks(&self, logical: u32, places: Range<u32>) -> bool {
-        self.stages().into_iter().any(|stage| stage.blocks.has_any(logical, places.clone()))
+        self.ages().into_iter().any(|age| age.blocks.has_any(logical, places.clone()))
     }
 
     /// Tests whether the next commits write or trim a stripe as a whole.
@@ -130,7 +130,7 @@ impl Memory {
 
     /// Blocks that are not durable.
     pub(crate) fn blocks(&self) -> usize {
-        self.stages().into_iter().map(|stage| stage.blocks.len()).sum()
+        self.ages().into_iter().map(|age| age.blocks.len()).sum()
     }
 
     fn is_full(&self) -> bool {
@@ -253,11 +253,11 @@ impl Memory {
         }
     }
 
-    /// Stripes of a stage that are written ahead.
-    pub(crate) fn staged(&self, stage: Stage) -> &BTreeMap<u32, StageId> {
-        match stage {
-            Stage::Dirty => &self.dirty.staged,
-            Stage::Committing => &self.committing.staged,
+    /// Stripes of an age that are written ahead.
+    pub(crate) fn staged(&self, age: Age) -> &BTreeMap<u32, StageId> {
+        match age {
+            Age::Dirty => &self.dirty.staged,
+            Age::Committing => &self.committing.staged,
         }
     }
 
@@ -272,28 +272,28 @@ impl Memory {
     }
 
     /// The next stripe to write ahead: what is committing first.
-    pub(crate) fn next_to_stage(&self) -> Option<(Stage, u32)> {
-        let committing = self.committing.unstaged.first().map(|&logical| (Stage::Committing, logical));
-        committing.or_else(|| self.dirty.unstaged.first().map(|&logical| (Stage::Dirty, logical)))
+    pub(crate) fn next_to_stage(&self) -> Option<(Age, u32)> {
+        let committing = self.committing.unstaged.first().map(|&logical| (Age::Committing, logical));
+        committing.or_else(|| self.dirty.unstaged.first().map(|&logical| (Age::Dirty, logical)))
     }
 
-    fn stage_mut(&mut self, stage: Stage) -> &mut Dirty {
-        match stage {
-            Stage::Dirty => &mut self.dirty,
-            Stage::Committing => &mut self.committing,
+    fn age_mut(&mut self, age: Age) -> &mut Dirty {
+        match age {
+            Age::Dirty => &mut self.dirty,
+            Age::Committing => &mut self.committing,
         }
     }
 
     /// Begins to write a stripe ahead: its content.
-    pub(crate) fn begin_to_stage(&mut self, stage: Stage, logical: u32) -> Vec<Operand> {
-        let of = self.stage_mut(stage);
+    pub(crate) fn begin_to_stage(&mut self, age: Age, logical: u32) -> Vec<Operand> {
+        let of = self.age_mut(age);
         of.unstaged.remove(&logical);
         of.blocks.stripe(logical).iter().map(|&(_, content)| content).collect()
     }
 
     /// Names what is written ahead of a stripe.
-    pub(crate) fn is_staged(&mut self, stage: Stage, logical: u32, id: StageId) {
-        self.stage_mut(stage).staged.insert(logical, id);
+    pub(crate) fn is_staged(&mut self, age: Age, logical: u32, id: StageId) {
+        self.age_mut(age).staged.insert(logical, id);
     }
 
     /// A dirty stripe is written to or trimmed: the name of what was written ahead of it.

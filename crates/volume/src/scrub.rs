@@ -139,7 +139,7 @@ impl Engine {
             if scrub.outstanding > 0 || !scrub.status.running || scrub.status.paused || self.failed {
                 return;
             }
-            if self.staged.first_key_value().is_some_and(|(&id, _)| id <= scrub.barrier) {
+            if self.staging.has_one_before(scrub.barrier) {
                 self.memory.want_commit();
                 self.drive_commit();
                 return;

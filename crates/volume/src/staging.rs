@@ -15,7 +15,7 @@
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::ChunkSums;
-use crate::memory::Stage;
+use crate::memory::Age;
 use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
@@ -46,8 +46,8 @@ pub(crate) struct Staged {
     pub(crate) logical: u32,
     pub(crate) physical: u32,
     pub(crate) generation: u64,
+    /// Data and parity, until they are written.
     blocks: Vec<Operand>,
-    parity: Vec<BufferId>,
     pub(crate) checksums: Vec<u64>,
     pub(crate) digests: Vec<Option<Crc64>>,
     outstanding: usize,
@@ -55,8 +55,101 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    pub(crate) fn is_written(&self) -> bool {
+    /// Begins a stripe whose parity is to be computed.
+    fn new(logical: u32, physical: u32, generation: u64, blocks: Vec<Operand>) -> Staged {
+        let (checksums, digests) = (Vec::new(), Vec::new());
+        let (outstanding, dropped) = (1, false);
+        Staged { logical, physical, generation, blocks, checksums, digests, outstanding, dropped }
+    }
+
+    fn is_written(&self) -> bool {
         self.outstanding == 0
+    }
+}
+
+/// All stripes that are written, or being written, where nothing maps to yet.
+#[derive(Debug, Default)]
+pub(crate) struct Staging {
+    stripes: BTreeMap<StageId, Staged>,
+    /// Those whose writes are not all reported.
+    under_way: u64,
+}
+
+impl Staging {
+    pub(crate) fn len(&self) -> usize {
+        self.stripes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stripes.is_empty()
+    }
+
+    /// Stripes whose writes are not all reported.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
+    pub(crate) fn get(&self, id: StageId) -> Option<&Staged> {
+        self.stripes.get(&id)
+    }
+
+    /// Tests for a stripe that was begun before a name was given.
+    pub(crate) fn has_one_before(&self, name: u64) -> bool {
+        self.stripes.first_key_value().is_some_and(|(&id, _)| id <= name)
+    }
+
+    fn generations(&self) -> impl Iterator<Item = u64> {
+        self.stripes.values().map(|staged| staged.generation)
+    }
+
+    /// Those of a memory's staged stripes that are written, and those that are not.
+    pub(crate) fn by_state(&self, of: &BTreeMap<u32, StageId>) -> (Vec<(u32, StageId)>, Vec<u32>) {
+        let is_written = |id: &StageId| self.stripes.get(id).is_some_and(Staged::is_written);
+        let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
+        let others = of.iter().filter(|(_, id)| !is_written(id)).map(|(&l, _)| l).collect();
+        (written, others)
+    }
+
+    fn begin(&mut self, id: StageId, staged: Staged) {
+        self.stripes.insert(id, staged);
+        self.under_way += 1;
+    }
+
+    /// A commit does not take it any more: its place is free when its last write is reported.
+    fn give_up(&mut self, id: StageId) {
+        if let Some(staged) = self.stripes.get_mut(&id) {
+            staged.dropped = true;
+        }
+    }
+
+    /// Tests whether nothing needs the place of a stripe.
+    fn is_over(&self, id: StageId) -> bool {
+        self.stripes.get(&id).is_some_and(|staged| staged.dropped && staged.is_written())
+    }
+
+    /// So many writes are begun; `true`: none.
+    fn writes(&mut self, id: StageId, writes: usize, checksums: &[u64], digests: Vec<Option<Crc64>>) -> bool {
+        let Some(staged) = self.stripes.get_mut(&id) else { return false };
+        staged.outstanding = writes;
+        if !staged.dropped {
+            staged.checksums = checksums.to_vec();
+            staged.digests = digests;
+        }
+        writes == 0
+    }
+
+    /// A write is reported; `true`: it is the last.
+    fn io_done(&mut self, id: StageId) -> bool {
+        let Some(staged) = self.stripes.get_mut(&id) else { return false };
+        staged.outstanding -= 1;
+        staged.outstanding == 0
+    }
+
+    /// Everything is written: the blocks, which nothing reads any more.
+    fn end(&mut self, id: StageId) -> Vec<Operand> {
+        let Some(staged) = self.stripes.get_mut(&id) else { return Vec::new() };
+        self.under_way -= 1;
+        std::mem::take(&mut staged.blocks)
     }
 }
 
@@ -86,12 +179,12 @@ impl Engine {
     pub(crate) fn stages_wait(&self) -> bool {
         let most = (UNDER_WAY_BLOCKS / self.geometry.stripe_blocks()).max(UNDER_WAY_STRIPES);
         let most = most.min(self.spare_places() / 4);
-        self.stages_under_way >= most.max(1)
+        self.staging.under_way() >= most.max(1)
     }
 
     /// Where a stripe can be written ahead; none: the commit writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
-        let room = self.stage_places() > self.staged.len();
+        let room = self.stage_places() > self.staging.len();
         if !room || self.failed || !self.arrivals.is_empty() || self.generations_left() == 0 {
             return None;
         }
@@ -106,7 +199,8 @@ impl Engine {
     /// Whether so many places are taken that a commit should give some back, and it is worth a
     /// flush.
     pub(crate) fn stages_need_commit(&self) -> bool {
-        self.are_worth_a_flush(self.staged.len()) && 2 * self.staged.len() >= self.stage_places()
+        let staged = self.staging.len();
+        self.are_worth_a_flush(staged) && 2 * staged >= self.stage_places()
     }
 
     pub(crate) fn are_worth_a_flush(&self, stripes: usize) -> bool {
@@ -118,7 +212,7 @@ impl Engine {
         (self.geometry.physical_stripes() - self.geometry.logical_stripes()).into()
     }
 
-    fn stage(&mut self, from: Stage, logical: u32, physical: u32) {
+    fn stage(&mut self, from: Age, logical: u32, physical: u32) {
         let content = self.memory.begin_to_stage(from, logical);
         for operand in &content {
             if let Operand::Buffer(buffer) = operand {
@@ -128,23 +222,10 @@ impl Engine {
         self.pins.pin(physical);
         let generation = self.maps.generation;
         self.maps.generation += 1;
-        let (blocks, parity, work) = self.encoded(physical, generation, &content);
-        let (checksums, digests) = (Vec::new(), Vec::new());
-        let (outstanding, dropped) = (1, false);
-        let staged = Staged {
-            logical,
-            physical,
-            generation,
-            blocks,
-            parity,
-            checksums,
-            digests,
-            outstanding,
-            dropped,
-        };
+        // Parity is among the blocks.
+        let (blocks, _, work) = self.encoded(physical, generation, &content);
         let id = self.io.next_id();
-        self.staged.insert(id, staged);
-        self.stages_under_way += 1;
+        self.staging.begin(id, Staged::new(logical, physical, generation, blocks));
         self.memory.is_staged(from, logical, id);
         self.io.compute(JobOwner::Stage(id), work);
     }
@@ -161,25 +242,19 @@ impl Engine {
     /// A stripe is written to: what was staged of it does not count any more.
     pub(crate) fn unstage(&mut self, logical: u32) {
         let Some(id) = self.memory.unstage(logical) else { return };
-        if let Some(staged) = self.staged.get_mut(&id) {
-            staged.dropped = true;
-        }
+        self.staging.give_up(id);
         self.clear_dropped(id);
     }
 
     pub(crate) fn stage_computed(&mut self, id: StageId, computed: &Computed) {
         let Computed { checksums: sums, .. } = computed;
-        let Some(mut staged) = self.staged.remove(&id) else { return };
-        staged.outstanding = 0;
-        let mut writes = Vec::new();
+        let Some(staged) = self.staging.get(id) else { return };
+        let (mut writes, mut digests) = (Vec::new(), Vec::new());
         if !staged.dropped {
-            let Staged { logical, physical, generation, ref blocks, .. } = staged;
-            (writes, staged.digests) = self.chunk_writes(logical, physical, generation, blocks, sums);
-            staged.checksums.clone_from(sums);
-            staged.outstanding = writes.len();
+            let &Staged { logical, physical, generation, ref blocks, .. } = staged;
+            (writes, digests) = self.chunk_writes(logical, physical, generation, blocks, sums);
         }
-        let is_done = staged.outstanding == 0;
-        self.staged.insert(id, staged);
+        let is_done = self.staging.writes(id, writes.len(), sums, digests);
         for (slot, at, pieces) in writes {
             let io = self.io.new_io(slot, IoOwner::StageWrite(id));
             self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
@@ -190,31 +265,25 @@ impl Engine {
     }
 
     pub(crate) fn stage_io_done(&mut self, id: StageId) {
-        let Some(staged) = self.staged.get_mut(&id) else { return };
-        staged.outstanding -= 1;
-        if staged.outstanding == 0 {
+        if self.staging.io_done(id) {
             self.stage_written(id);
         }
     }
 
     fn stage_written(&mut self, id: StageId) {
-        let Some(staged) = self.staged.get_mut(&id) else { return };
-        self.stages_under_way -= 1;
-        let (blocks, _) = (std::mem::take(&mut staged.blocks), std::mem::take(&mut staged.parity));
-        // Parity is among the blocks.
-        blocks.into_iter().for_each(|content| self.io.release_operand(content));
+        self.staging.end(id).into_iter().for_each(|content| self.io.release_operand(content));
         self.clear_dropped(id);
     }
 
     fn clear_dropped(&mut self, id: StageId) {
-        if self.staged.get(&id).is_some_and(|staged| staged.dropped && staged.is_written()) {
+        if self.staging.is_over(id) {
             self.free_staged(id);
         }
     }
 
     /// Lets the place of a staged stripe be anybody's, or its owner's.
     pub(crate) fn free_staged(&mut self, id: StageId) -> Option<Staged> {
-        let staged = self.staged.remove(&id)?;
+        let staged = self.staging.stripes.remove(&id)?;
         self.pins.unpin(staged.physical);
         Some(staged)
     }
@@ -291,7 +360,7 @@ impl Engine {
     /// The first generation that a device which is lost now may lack.
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
         let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
-        let staged = self.staged.values().map(|staged| staged.generation);
+        let staged = self.staging.generations();
         let patched = self.patched_generation();
         staged.chain(self.owed_generations()).chain(patched).fold(commit, u64::min)
     }
@@ -306,15 +375,4 @@ impl Engine {
             self.headers.keep(physical, slot, ChunkSums { generation, sums }, &self.pins);
         }
     }
-}
-
-/// Those of a memory's staged stripes that are written, and those that are not.
-pub(crate) fn by_state(
-    staged: &BTreeMap<StageId, Staged>,
-    of: &BTreeMap<u32, StageId>,
-) -> (Vec<(u32, StageId)>, Vec<u32>) {
-    let is_written = |id: &StageId| staged.get(id).is_some_and(Staged::is_written);
-    let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
-    let others = of.iter().filter(|(_, id)| !is_written(id)).map(|(&l, _)| l).collect();
-    (written, others)
 }

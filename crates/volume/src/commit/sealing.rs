@@ -2,9 +2,8 @@
 
 use crate::commit::Commit;
 use crate::engine::Engine;
-use crate::memory::Stage;
+use crate::memory::Age;
 use crate::open::lineage::is_closed;
-use crate::staging::by_state;
 use crate::{Failure, Reply};
 
 /// Blocks of a record of nothing but the states of all devices and some notes, at the most.
@@ -43,7 +42,7 @@ impl Engine {
             return;
         }
         // A device takes part only when all that is written ahead is recorded.
-        let may_admit = self.arrivals.is_empty() || self.staged.is_empty();
+        let may_admit = self.arrivals.is_empty() || self.staging.is_empty();
         if !self.arrivals.is_empty() && may_admit && is_closed(&self.superblock) {
             // Before any of them gets a superblock of this history the others say that it may have
             // one.
@@ -102,9 +101,9 @@ impl Engine {
         }
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let whole = self.memory.dirty_wholes() * per_stripe;
-        let staged = self.memory.staged(Stage::Dirty).len();
-        let written = staged.saturating_sub(self.stages_under_way as usize);
-        if self.stages_under_way == 0 || self.memory.dirty_blocks() >= whole + self.memory.mark() {
+        let staged = self.memory.staged(Age::Dirty).len();
+        let written = staged.saturating_sub(self.staging.under_way() as usize);
+        if self.staging.under_way() == 0 || self.memory.dirty_blocks() >= whole + self.memory.mark() {
             Amount::All
         } else if self.are_worth_a_flush(written) {
             Amount::Written
@@ -122,7 +121,7 @@ impl Engine {
 
     /// Seals the stripes that have been written ahead.
     fn seal_written(&mut self) {
-        let (written, _) = by_state(&self.staged, self.memory.staged(Stage::Dirty));
+        let (written, _) = self.staging.by_state(self.memory.staged(Age::Dirty));
         self.memory.seal_staged(written);
     }
 

@@ -198,10 +198,10 @@ impl Engine {
         let free = self.maps.free.iter().filter(|place| !self.pins.holds(*place));
         let places: Vec<u32> = free.take(new.len()).collect();
         if places.len() < new.len() {
-            if self.staged.is_empty() && self.commit.is_none() && self.is_idle() {
+            if self.staging.is_empty() && self.commit.is_none() && self.is_idle() {
                 return Err(Some(Failure::NoRoom { epoch }));
             }
-            if !self.staged.is_empty() {
+            if !self.staging.is_empty() {
                 self.memory.want_commit();
             }
             return Err(None);
