@@ -231,7 +231,7 @@ impl Engine {
             })
             .collect();
         let forced: Vec<u32> = self.forced(patches_go_on).into_iter().chain(full).collect();
-        let mut gathers_left = (self.waiting_for_room.room.gather / per_stripe).max(1);
+        let mut gathers_left = (self.reads.room().gather / per_stripe).max(1);
         let is_later = self.stages_wait() && self.stage_place().is_some();
         let later = self.memory.leave_to_staging(is_later);
         let staged = self.memory.staged(Age::Committing);
@@ -386,10 +386,10 @@ impl Engine {
         for (stripe, place) in places {
             let block =
                 UserBlock(u64::from(logicals[stripe]) * self.geometry.stripe_blocks() + u64::from(place));
-            self.later.push_back(Later::Again { block, stripe, place });
+            self.reads.fetch_later([Later::Again { block, stripe, place }]);
         }
         let rows = blocks.into_iter().map(|(row, number, index)| Later::AgainRow { number, row, index });
-        self.later.extend(rows);
+        self.reads.fetch_later(rows);
         self.begin_later();
         self.phase_part_done();
     }

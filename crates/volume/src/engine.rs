@@ -7,12 +7,10 @@ mod owner;
 mod reading;
 
 pub(crate) use self::owner::{IoOwner, JobOwner};
-use self::reading::UserRead;
 use crate::cleaning::Cleaning;
 use crate::commit::Commit;
 use crate::damage::Damage;
 use crate::delayed::Delayed;
-use crate::fetch::{Fetch, FetchId, Later};
 use crate::geometry::Planners;
 use crate::headers::Headers;
 use crate::io::Io;
@@ -25,9 +23,9 @@ use crate::notes::Noting;
 use crate::pace::Pace;
 use crate::patch::Patching;
 use crate::pins::Pins;
-use crate::room::{Room, Waiting};
+use crate::reads::Reads;
+use crate::room::Room;
 use crate::scrub::Scrubbing;
-use crate::span::{Span, SpanId};
 use crate::staging::Staging;
 use crate::status::DeviceCounts;
 use crate::verification::Verification;
@@ -37,7 +35,7 @@ use crate::{
 };
 use pantile_format::Generation;
 use pantile_format::volume::{HistoryId, MemberState, Superblock};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
@@ -55,16 +53,11 @@ pub(crate) struct Engine {
     pub(crate) commit: Option<Commit>,
     pub(crate) patching: Patching,
     pub(crate) cleaning: Cleaning,
-    pub(crate) fetches: BTreeMap<FetchId, Fetch>,
-    /// What is to be fetched when there are fewer of them.
-    pub(crate) later: VecDeque<Later>,
-    pub(crate) spans: BTreeMap<SpanId, Span>,
-    pub(crate) waiting_for_room: Waiting,
+    pub(crate) reads: Reads,
     pub(crate) staging: Staging,
     pub(crate) delayed: Delayed,
     /// The first generation that no durable record can have.
     pub(crate) recorded_generation: u64,
-    reads: BTreeMap<RequestId, UserRead>,
     pub(crate) io: Io,
     pub(crate) pins: Pins,
     pub(crate) headers: Headers,
@@ -133,8 +126,7 @@ impl Engine {
             pace: Pace::new(),
             counts: vec![DeviceCounts::default(); geometry.slots()],
             turns: vec![0; geometry.slots()],
-            spans: BTreeMap::new(),
-            waiting_for_room: Waiting::new(Room::within(MEMORY_BLOCKS)),
+            reads: Reads::within(Room::within(MEMORY_BLOCKS)),
             staging: Staging::default(),
             delayed: Delayed::default(),
             recorded_generation: 0,
@@ -145,9 +137,6 @@ impl Engine {
             commit: None,
             patching: Patching::default(),
             cleaning: Cleaning::default(),
-            fetches: BTreeMap::new(),
-            later: VecDeque::new(),
-            reads: BTreeMap::new(),
             io: Io::after(counter),
             pins: Pins::default(),
             headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
@@ -190,7 +179,7 @@ impl Engine {
     /// Has no more blocks in memory than these, but for single stripes that are larger.
     pub(crate) fn keep_within(&mut self, blocks: usize) {
         let room = Room::within(blocks);
-        self.waiting_for_room.room = room;
+        self.reads.set_room(room);
         self.headers.keep_at_most(room.headers);
         self.memory.set_mark(room.dirty_mark);
         self.delayed.keep(room.epoch_data, room.epoch_parity);
@@ -223,8 +212,7 @@ impl Engine {
 
     /// True if nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        let reads = self.fetches.is_empty() && self.later.is_empty() && self.spans.is_empty();
-        self.io.is_idle() && reads
+        self.io.is_idle() && self.reads.are_idle()
     }
 
     /// True if every device has all that it should have, as far as anybody has looked, and records
@@ -388,7 +376,7 @@ impl Engine {
             return;
         }
         match request {
-            Request::Read { first, count } => self.user_read(id, first, count),
+            Request::Read { first, count } => self.user_read(id, None, first, count),
             Request::Write { first, contents: buffers, durable } => {
                 buffers.iter().for_each(|&buffer| self.io.adopt(buffer));
                 self.put(first, buffers.len() as u64, |index| Operand::Buffer(buffers[index]));

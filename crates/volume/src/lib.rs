@@ -43,6 +43,7 @@ mod pace;
 mod patch;
 mod pins;
 mod proof;
+mod reads;
 mod rings;
 mod room;
 mod scrub;

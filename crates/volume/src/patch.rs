@@ -364,14 +364,9 @@ impl Engine {
         self.patching.locked.contains(&logical)
     }
 
-    /// Keeps a user's read of a stripe that is patched. Returns whether it did.
-    pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) -> bool {
-        let (logical, _) = self.geometry.locate(block);
-        let holds = self.is_locked(logical) && matches!(requester, Requester::User(..));
-        if holds {
-            self.patching.held.push((block, requester));
-        }
-        holds
+    /// Keeps a user's read of a stripe that is patched.
+    pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) {
+        self.patching.held.push((block, requester));
     }
 
     /// Lets readers of stripes that were patched go on.

@@ -56,7 +56,7 @@ impl Engine {
     /// Does it; gives it back if it cannot be.
     fn try_within(&mut self, id: RequestId, epoch: EpochId, request: Request) -> Option<(Failure, Request)> {
         match request {
-            Request::Read { first, count } => self.read_within(id, epoch, first, count),
+            Request::Read { first, count } => self.user_read(id, Some(epoch), first, count),
             Request::Flush => self.flush_epoch(id, epoch),
             Request::Write { first, contents: buffers, durable } => {
                 let blocks = first.0..first.0 + buffers.len() as u64;
