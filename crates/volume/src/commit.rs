@@ -292,7 +292,7 @@ impl Engine {
         self.memory.take(&waiting, room);
         let mut commit = Commit {
             ahead: ahead.values().copied().collect(),
-            members_changed: std::mem::take(&mut self.members_changed),
+            members_changed: self.records.take_wanted(),
             ..Commit::new(first_generation)
         };
         let mut generation = first_generation;
@@ -556,7 +556,7 @@ impl Engine {
             row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
         self.memory.undo_commit();
-        self.members_changed |= commit.members_changed;
+        self.records.want_if(commit.members_changed);
         if let Some(updates) = commit.patch {
             self.patch_undone(updates);
         }
@@ -758,16 +758,11 @@ impl Engine {
                 self.maps.apply(change);
             }
         }
-        self.journal.end_commit(commit.has_record);
+        let newest = commit.changes.iter().filter_map(Change::generation).max();
+        self.records.end_commit(commit.has_record, newest);
         if commit.forgets_home && commit.has_record {
             self.home_is_recorded();
         }
-        self.is_provisional &= !commit.has_record;
-        let newest = commit.changes.iter().filter_map(Change::generation).max();
-        // One that maps nothing says that all before it are durable, and there is nothing that it
-        // could lack.
-        self.unproven = if commit.has_record { newest.is_some() } else { self.unproven };
-        self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {
             // What was suspect has just been written again.
             self.damage.mend_suspects();

@@ -15,7 +15,6 @@ use crate::geometry::Planners;
 use crate::headers::Headers;
 use crate::io::Io;
 use crate::journal::Snapshot;
-use crate::journal_head::JournalHead;
 use crate::maps::Maps;
 use crate::members::Rebuild;
 use crate::memory::Memory;
@@ -24,6 +23,7 @@ use crate::pace::Pace;
 use crate::patch::Patching;
 use crate::pins::Pins;
 use crate::reads::Reads;
+use crate::records::Records;
 use crate::room::Room;
 use crate::scrub::Scrubbing;
 use crate::staging::Staging;
@@ -56,8 +56,6 @@ pub(crate) struct Engine {
     pub(crate) reads: Reads,
     pub(crate) staging: Staging,
     pub(crate) delayed: Delayed,
-    /// The first generation that no durable record can have.
-    pub(crate) recorded_generation: u64,
     pub(crate) io: Io,
     pub(crate) pins: Pins,
     pub(crate) headers: Headers,
@@ -73,22 +71,11 @@ pub(crate) struct Engine {
     pub(crate) snapshot_wanted: bool,
     /// And all three superblocks of each device are to be written with it.
     pub(crate) snapshot_everywhere: bool,
-    /// The last record maps something and is durable, and nothing on the devices says so: an
-    /// opening believes it only if what it maps is there.
-    pub(crate) unproven: bool,
-    /// If so, a record is to say it, because nobody writes.
-    pub(crate) proof_wanted: bool,
     pub(crate) rebuild: Option<Rebuild>,
     pub(crate) scrubbing: Option<Scrubbing>,
     /// How many times as long as the others slow devices take.
     pub(crate) pace: Pace,
     pub(crate) counts: Vec<DeviceCounts>,
-    /// A device's state has changed and no record says so yet.
-    pub(crate) members_changed: bool,
-    /// The session has written neither record nor snapshot, and a device that is not here may have
-    /// a record that it does not know: with that device the next session would go on from there,
-    /// and whatever this one told anybody would be undone.
-    pub(crate) is_provisional: bool,
     /// Requests that came before anybody is served.
     pub(crate) early: Vec<(RequestId, Request)>,
     /// More devices are gone than the code can bear, or the volume is open to be read only: nothing
@@ -96,7 +83,7 @@ pub(crate) struct Engine {
     pub(crate) failed: bool,
     /// It was opened without a session: nothing may be written, whatever devices could.
     pub(crate) reads_only: bool,
-    pub(crate) journal: JournalHead,
+    pub(crate) records: Records,
     /// As it is on the devices; each has it with its own slot.
     pub(crate) superblock: Superblock,
     /// By slot, counts the writes of the superblock: in turns to the one place and the other.
@@ -115,7 +102,7 @@ impl Engine {
         geometry: Geometry,
         maps: Maps,
         superblock: Superblock,
-        journal: JournalHead,
+        records: Records,
         counter: u64,
     ) -> Result<Engine, pantile_code::CodeError> {
         let noting = Noting::after(&maps.notes);
@@ -129,7 +116,6 @@ impl Engine {
             reads: Reads::within(Room::within(MEMORY_BLOCKS)),
             staging: Staging::default(),
             delayed: Delayed::default(),
-            recorded_generation: 0,
             planners: Planners::new(&geometry)?,
             geometry,
             maps,
@@ -145,17 +131,13 @@ impl Engine {
             idle: false,
             snapshot_wanted: false,
             snapshot_everywhere: false,
-            unproven: false,
-            proof_wanted: false,
             history_is_open: false,
             apart: Vec::new(),
             verification: Verification::default(),
-            members_changed: false,
-            is_provisional: false,
             early: Vec::new(),
             failed: false,
             reads_only: false,
-            journal,
+            records,
             superblock,
             snapshot: None,
             noting,
@@ -168,7 +150,7 @@ impl Engine {
         self.verification.believe();
         self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
         self.superblock = superblock;
-        self.recorded_generation = self.maps.generation;
+        self.records.begin_session(self.maps.generation);
     }
 
     /// Keeps no more chunk headers in memory than these, beside those in use.
@@ -219,7 +201,7 @@ impl Engine {
     /// say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
-        let recorded = !self.members_changed && self.snapshot.is_none() && self.commit.is_none();
+        let recorded = !self.records.is_wanted() && self.snapshot.is_none() && self.commit.is_none();
         let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
         present && recorded && self.damage.is_empty() && !self.failed
     }
@@ -252,7 +234,9 @@ impl Engine {
             Event::Request(id, request) => {
                 self.idle = false;
                 // Whoever writes now writes a record that says as much.
-                self.proof_wanted &= matches!(request, Request::Read { .. } | Request::Flush);
+                if !matches!(request, Request::Read { .. } | Request::Flush) {
+                    self.records.need_no_proof();
+                }
                 if let Some(request) = self.hold_request(id, request) {
                     self.request(id, request);
                 }
@@ -264,12 +248,13 @@ impl Engine {
             Event::Scrub(wish) => self.scrub(wish),
             Event::Settle => self.settle(),
             Event::Pace(slot, times) => self.set_pace(slot, times),
-            Event::Still => self.proof_wanted = true,
+            Event::Still => self.records.want_proof(),
             Event::Idle => {
-                (self.idle, self.proof_wanted) = (true, true);
+                self.idle = true;
+                self.records.want_proof();
                 self.memory.want_commit();
                 self.begin_rest();
-                self.members_changed |= self.has_unrecorded_notes();
+                self.want_record_of_notes();
             }
             Event::ClearErrors(slot) => self.clear_errors(slot),
             Event::Copy { slot, what, reason, errno } => self.note_copy(slot, what, (reason, errno)),
@@ -280,7 +265,7 @@ impl Engine {
 
     /// True if requests wait: until the volume is of one time, and what is told of it stays true.
     pub(crate) fn serves_nobody(&self) -> bool {
-        (self.is_redoing() || self.is_provisional) && !self.failed
+        (self.is_redoing() || self.records.is_provisional()) && !self.failed
     }
 
     /// Keeps a request while nobody is served; gives it back if somebody is.
@@ -303,9 +288,9 @@ impl Engine {
     }
 
     fn settle(&mut self) {
-        self.proof_wanted = true;
-        self.members_changed |= self.has_unrecorded_rebuild();
-        self.members_changed |= self.has_unrecorded_notes();
+        self.records.want_proof();
+        self.records.want_if(self.has_unrecorded_rebuild());
+        self.want_record_of_notes();
     }
 
     /// Begins whatever can be begun.
@@ -316,7 +301,7 @@ impl Engine {
         self.serve_early();
         self.drive_rebuild();
         self.drive_scrub();
-        if self.members_changed {
+        if self.records.is_wanted() {
             // What came to light meanwhile gets into a record.
             self.drive_commit();
         }
@@ -415,7 +400,7 @@ impl Engine {
         } else if self.failed {
             self.reply(id, Reply::Failed(Failure::NotDurable));
         } else {
-            let needs_record = self.members_changed || self.owes_proof();
+            let needs_record = self.records.is_wanted() || self.owes_proof();
             if !self.memory.hold_flush(id, needs_record, self.commit.is_some()) {
                 self.reply(id, Reply::Done);
             }
@@ -567,7 +552,7 @@ impl Engine {
         }
         self.leave_rebuild(slot);
         self.note_loss(slot);
-        self.members_changed = true;
+        self.records.want();
         self.history_is_open |= !self.verification.is_under_way();
         self.headers.forget_device(slot);
         self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
@@ -596,7 +581,7 @@ mod tests {
         let writes = format_volume(&geometry, &birth).expect("superblocks");
         let superblock = Superblock::decode(&writes[0].2).expect("a superblock");
         let maps = Maps::new(&geometry);
-        Engine::resume(geometry, maps, superblock, JournalHead::at(1, 0, 0), 1).expect("a code that it knows")
+        Engine::resume(geometry, maps, superblock, Records::at(1, 0, 0), 1).expect("a code that it knows")
     }
 
     fn replies(engine: &mut Engine) -> Vec<(RequestId, Reply)> {
@@ -612,7 +597,10 @@ mod tests {
         for is_stuck in [false, true] {
             let mut engine = engine();
             // No record is to be written that would end this: no opening leaves it so.
-            engine.is_provisional = is_stuck;
+            if is_stuck {
+                engine.records.begin_provisionally();
+                engine.records.take_wanted();
+            }
             let read = Request::Read { first: UserBlock(0), count: 1 };
             engine.handle(Event::Request(RequestId(1), read));
             engine.handle(Event::Request(RequestId(2), Request::Flush));

@@ -66,29 +66,29 @@ impl Engine {
         let record = Record {
             volume: self.geometry.volume,
             session: self.superblock.session,
-            number: self.journal.next(),
-            flushed_through: self.journal.last(),
+            number: self.records.next(),
+            flushed_through: self.records.last(),
             entries: changes.iter().map(|change| entry(change, &self.geometry)).collect(),
         };
         let bytes = record.encode(self.geometry.shape());
         let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
         let zones = self.geometry.common();
-        let head = self.journal.head();
+        let head = self.records.head();
         let after = zones.record_after(head, blocks);
         let runs = record_runs(zones, head, &bytes);
-        self.journal.write(blocks, after);
+        self.records.write(blocks, after);
         runs
     }
 
     /// Whether a snapshot must come before the next record: less than half of the ring is certain
     /// to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
-        self.journal.is_low(self.geometry.journal_blocks())
+        self.records.is_low(self.geometry.journal_blocks())
     }
 
     /// Whether so many more blocks of the ring are certain to be free.
     pub(crate) fn journal_has_blocks(&self, blocks: u32) -> bool {
-        self.journal.has_free(blocks, self.geometry.journal_blocks())
+        self.records.has_free(blocks, self.geometry.journal_blocks())
     }
 
     /// The header of a chunk, and its digest.
@@ -137,7 +137,7 @@ impl Engine {
         let head = SnapshotHead {
             volume: self.geometry.volume,
             session: self.superblock.session,
-            record: self.journal.last(),
+            record: self.records.last(),
             next_generation: Generation(self.maps.generation),
         };
         self.snapshot = Some(Snapshot {
@@ -173,7 +173,7 @@ impl Engine {
     fn state_of_now(&mut self) -> (DeviceBlock, Vec<u8>, StateRef) {
         let notes = self.notes_for_snapshot();
         let (volume, session) = (self.geometry.volume, self.superblock.session);
-        let state = State { volume, session, record: self.journal.last(), notes };
+        let state = State { volume, session, record: self.records.last(), notes };
         let (bytes, crc) = state.encode(self.geometry.shape());
         let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
         let place = self.geometry.common().state(self.snapshot_area());
@@ -209,8 +209,8 @@ impl Engine {
 
     /// The superblock that refers to the snapshot.
     fn superblock_with_snapshot(&self, SnapshotSum { blocks, crc }: SnapshotSum) -> Superblock {
-        let (session, replay_at) = (self.superblock.session, self.journal.head());
-        let (area, record) = (self.snapshot_area(), self.journal.last());
+        let (session, replay_at) = (self.superblock.session, self.records.head());
+        let (area, record) = (self.snapshot_area(), self.records.last());
         Superblock {
             update: self.superblock.update + 1,
             snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
@@ -318,12 +318,9 @@ impl Engine {
                 self.snapshot_flush();
             }
             SnapshotPhase::WriteCopy | SnapshotPhase::FlushCopy => {
-                self.recorded_generation = self.recorded_generation.max(snapshot.generation);
+                self.records.end_snapshot(snapshot.generation);
                 self.snapshot = None;
                 self.superblock = superblock;
-                self.journal.clear();
-                self.unproven = false;
-                self.is_provisional = false;
             }
         }
     }

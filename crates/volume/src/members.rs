@@ -99,7 +99,7 @@ impl Rebuild {
 impl Engine {
     /// The session begins without all devices: it writes a record before it serves anybody.
     pub(crate) fn begin_provisionally(&mut self) {
-        (self.is_provisional, self.members_changed) = (true, true);
+        self.records.begin_provisionally();
     }
 
     /// A device answers in a slot that was lost.
@@ -109,7 +109,7 @@ impl Engine {
             self.arrivals.insert(slot, found);
             // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
             // order lets it in.
-            self.members_changed |= is_closed(&self.superblock);
+            self.records.want_if(is_closed(&self.superblock));
         }
     }
 
@@ -127,7 +127,7 @@ impl Engine {
             self.maps.members[slot.0 as usize] =
                 MemberState::Rebuilding { missed_from, missed_until, cursor };
             self.blank.insert(slot);
-            self.members_changed = true;
+            self.records.want();
         }
         self.admitted_to_owed();
         // With another device to read from, what could not be had may be.
@@ -189,7 +189,7 @@ impl Engine {
                     self.event(EventKind::WHOLE, Some(slot), 0);
                 }
                 self.rebuild = Some(rebuild);
-                self.members_changed = true;
+                self.records.want();
                 self.drive_commit();
                 continue;
             }
@@ -430,7 +430,7 @@ impl Engine {
         let Some(flush) = rebuild.flush.take() else { return };
         if rebuild.blocks_since_record >= RECORDED_BLOCKS {
             rebuild.blocks_since_record = 0;
-            self.members_changed = true;
+            self.records.want();
         }
         for slot in &rebuild.slots {
             if let MemberState::Rebuilding { cursor, .. } = &mut self.maps.members[slot.0 as usize] {

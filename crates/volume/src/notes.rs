@@ -261,7 +261,7 @@ impl Engine {
     pub(crate) fn note(&mut self, note: Note, at_once: bool) {
         self.maps.notes.apply(&note);
         self.noting.owe(note);
-        self.members_changed |= at_once;
+        self.records.want_if(at_once);
     }
 
     pub(crate) fn event(&mut self, what: EventKind, slot: Option<Slot>, value: u64) {
@@ -350,7 +350,7 @@ impl Engine {
             return;
         }
         for (first, count) in runs(blocks) {
-            self.members_changed |= self.maps.notes.is_lost(first, count);
+            self.records.want_if(self.maps.notes.is_lost(first, count));
             self.note_good(first, count);
         }
     }
@@ -400,10 +400,10 @@ impl Engine {
         }
     }
 
-    /// Whether something is known that no record says.
-    pub(crate) fn has_unrecorded_notes(&mut self) -> bool {
+    /// Wants a record if something is known that none says.
+    pub(crate) fn want_record_of_notes(&mut self) {
         self.refresh_notes();
-        !self.noting.owed.is_empty()
+        self.records.want_if(!self.noting.owed.is_empty());
     }
 
     /// Notes for the record that is about to be written.
@@ -425,7 +425,7 @@ impl Engine {
             changes.push(Change::Note(note));
         }
         // What has no room is for the next.
-        self.members_changed |= !self.noting.owed.is_empty();
+        self.records.want_if(!self.noting.owed.is_empty());
         changes
     }
 

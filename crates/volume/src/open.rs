@@ -28,8 +28,8 @@ mod journal;
 pub(crate) mod lineage;
 
 use crate::engine::Engine;
-use crate::journal_head::JournalHead;
 use crate::maps::Maps;
+use crate::records::Records;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, counts_on, superblock_of};
 use crate::{Action, Bearing, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Slot, Urgency};
@@ -509,16 +509,16 @@ impl Opening {
                 self.geometry.clone(),
                 maps,
                 newest,
-                JournalHead::at(number + 1, head, used),
+                Records::at(number + 1, head, used),
                 counter,
             );
             let Ok(mut old) = resumed else { return };
             old.noting.now = self.now;
             // Only the record that is forgotten now said that the one before it was durable.
-            old.unproven = used > 0;
+            old.records.found(used > 0);
             old.verification.begin(self.since);
             old.apart.clone_from(&self.apart);
-            old.members_changed = self.unrecorded;
+            old.records.want_if(self.unrecorded);
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
             self.engine = Some(old);
         }
@@ -560,7 +560,7 @@ impl Opening {
             session: Session(self.seen.session.0 + 1),
             base: self.base_session,
             update: self.seen.update + 1,
-            first_record: engine.journal.next(),
+            first_record: engine.records.next(),
             generation_floor: Generation(given + most),
             ..newest.clone()
         };

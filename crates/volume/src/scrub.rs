@@ -129,7 +129,7 @@ impl Engine {
                 }
             }
         }
-        self.members_changed |= self.has_unrecorded_notes();
+        self.want_record_of_notes();
     }
 
     /// Begins the next part if none is under way.
@@ -152,7 +152,7 @@ impl Engine {
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
             // Where it is gets into a record now and then, so that a crash does not begin it again.
-            self.members_changed |= scrub.windows.is_multiple_of(RECORDED_WINDOWS);
+            self.records.want_if(scrub.windows.is_multiple_of(RECORDED_WINDOWS));
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
                 if !self.scrub_metadata() {

@@ -234,9 +234,8 @@ impl Engine {
     /// not give those again that a crash made us forget, and it knows only how many there can have
     /// been.
     pub(crate) fn generations_left(&self) -> u64 {
-        let issued = self.maps.generation.saturating_sub(self.recorded_generation);
         let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
-        many.saturating_sub(issued)
+        many.saturating_sub(self.records.unrecorded(self.maps.generation))
     }
 
     /// A stripe is written to: what was staged of it does not count any more.

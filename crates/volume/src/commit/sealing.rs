@@ -32,11 +32,14 @@ impl Engine {
             self.redo_patches();
             return;
         }
-        if self.is_provisional && self.members_changed && self.journal_has_blocks(FIRST_RECORD_BLOCKS) {
+        if self.records.is_provisional()
+            && self.records.is_wanted()
+            && self.journal_has_blocks(FIRST_RECORD_BLOCKS)
+        {
             // The session counts from its first record on. A snapshot that it wrote before would
             // lie where one lies that a device may refer to that is not here, and be in the way of
             // all others when that device is the newest again.
-            self.members_changed = false;
+            self.records.take_wanted();
             self.commit = Some(Commit::of_members(self.maps.generation));
             self.phase_part_done();
             return;
@@ -57,7 +60,7 @@ impl Engine {
         }
         if !self.memory.has_committing() {
             self.answer_sealed();
-            let wanted = self.memory.has_flushes() || self.members_changed;
+            let wanted = self.memory.has_flushes() || self.records.is_wanted();
             let wanted = wanted || !may_admit || self.memory.is_wanted();
             match if wanted { Amount::All } else { self.amount_to_seal() } {
                 Amount::All => self.seal_all(),
@@ -67,7 +70,7 @@ impl Engine {
             let ends = self.epoch_to_end().is_some();
             let cleaning = self.log_is_low() || self.log_is_cleaned_at_rest();
             let cleaning = cleaning || self.damage.suspects().len() > 0 || self.is_redoing();
-            let changes = self.members_changed || cleaning || ends;
+            let changes = self.records.is_wanted() || cleaning || ends;
             if !self.memory.has_committing() && !changes {
                 return self.prove();
             }
@@ -128,7 +131,7 @@ impl Engine {
     /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no
     /// record says so yet, or one is to say that the last is durable.
     pub(super) fn answer_sealed(&mut self) {
-        if !self.members_changed && !self.owes_proof() {
+        if !self.records.is_wanted() && !self.owes_proof() {
             self.memory.take_committed().into_iter().for_each(|id| self.reply(id, Reply::Done));
         }
     }

@@ -284,7 +284,7 @@ impl Engine {
         known.state = EpochState::Sealing;
         let mut commit = Commit::new(self.maps.generation);
         commit.ends = Some(epoch);
-        commit.members_changed = std::mem::take(&mut self.members_changed);
+        commit.members_changed = self.records.take_wanted();
         commit.outstanding = 1;
         self.commit = Some(commit);
         self.phase_part_done();

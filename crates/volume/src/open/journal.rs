@@ -3,9 +3,9 @@
 use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, Ring};
 use crate::engine::Engine;
 use crate::journal::record_runs;
-use crate::journal_head::JournalHead;
 use crate::maps::Change;
 use crate::notes::Notes;
+use crate::records::Records;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, change};
 use crate::{BLOCK_BYTES, DeviceBlock, Slot};
@@ -237,7 +237,7 @@ impl Opening {
             geometry,
             maps,
             newest.clone(),
-            JournalHead::at(number + 1, head, used),
+            Records::at(number + 1, head, used),
             counter,
         ) {
             Ok(engine) => engine,
@@ -295,7 +295,7 @@ impl Opening {
                 | Change::Note(_) => {}
             }
         }
-        engine.unproven = !self.last.0.is_empty() || !self.last.1.is_empty();
+        engine.records.found(!self.last.0.is_empty() || !self.last.1.is_empty());
         engine.begin_later();
         self.engine = Some(engine);
         self.verified_if_done();

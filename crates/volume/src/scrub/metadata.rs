@@ -237,9 +237,9 @@ impl Engine {
             Kind::Journal => {
                 let (before, from) = self.superblock.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
                 // What is being written may lie on what rotted there before, and is not judged.
-                let used = self.journal.written().min(self.geometry.journal_blocks());
+                let used = self.records.written().min(self.geometry.journal_blocks());
                 let (front, rest) = zones.record(from, used);
-                let content = Content::Journal(Vec::new(), before + 1, self.journal.last().0);
+                let content = Content::Journal(Vec::new(), before + 1, self.records.last().0);
                 (content, std::iter::once(front).chain(rest).collect())
             }
             Kind::Snapshot => {
