@@ -216,7 +216,7 @@ impl Engine {
             return self.refuse_within(id, Failure::EpochsOverlap { epochs });
         }
         self.delayed.begun += 1;
-        let epoch = EpochId(self.superblock.session.0 * EPOCHS_OF_SESSION + self.delayed.begun);
+        let epoch = EpochId(self.snapshots.superblock().session.0 * EPOCHS_OF_SESSION + self.delayed.begun);
         let new = Epoch {
             first,
             end,

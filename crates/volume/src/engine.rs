@@ -14,7 +14,6 @@ use crate::delayed::Delayed;
 use crate::geometry::Planners;
 use crate::headers::Headers;
 use crate::io::Io;
-use crate::journal::Snapshot;
 use crate::maps::Maps;
 use crate::members::Rebuild;
 use crate::memory::Memory;
@@ -26,6 +25,7 @@ use crate::reads::Reads;
 use crate::records::Records;
 use crate::room::Room;
 use crate::scrub::Scrubbing;
+use crate::snapshots::Snapshots;
 use crate::staging::Staging;
 use crate::status::DeviceCounts;
 use crate::verification::Verification;
@@ -35,7 +35,7 @@ use crate::{
 };
 use pantile_format::Generation;
 use pantile_format::volume::{HistoryId, MemberState, Superblock};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
@@ -63,14 +63,8 @@ pub(crate) struct Engine {
     /// Devices that have come and take part from the next moment on in which nothing is being made
     /// durable.
     pub(crate) arrivals: BTreeMap<Slot, Found>,
-    /// Those of them that have never had a snapshot: they get the text of the code, too.
-    pub(crate) blank: BTreeSet<Slot>,
     /// True after some time without a request.
     pub(crate) idle: bool,
-    /// A snapshot is to be written at the next moment, whatever the journal says.
-    pub(crate) snapshot_wanted: bool,
-    /// And all three superblocks of each device are to be written with it.
-    pub(crate) snapshot_everywhere: bool,
     pub(crate) rebuild: Option<Rebuild>,
     pub(crate) scrubbing: Option<Scrubbing>,
     /// How many times as long as the others slow devices take.
@@ -84,16 +78,10 @@ pub(crate) struct Engine {
     /// It was opened without a session: nothing may be written, whatever devices could.
     pub(crate) reads_only: bool,
     pub(crate) records: Records,
-    /// As it is on the devices; each has it with its own slot.
-    pub(crate) superblock: Superblock,
-    /// By slot, counts the writes of the superblock: in turns to the one place and the other.
-    pub(crate) turns: Vec<u64>,
-    /// A device was lost, or is to be let in, since the session began: it may have the history.
-    pub(crate) history_is_open: bool,
     /// Devices that were here when the volume was opened, ran separately and take no part.
     pub(crate) apart: Vec<(Slot, HistoryId)>,
     pub(crate) verification: Verification,
-    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) snapshots: Snapshots,
     pub(crate) noting: Noting,
 }
 
@@ -112,7 +100,7 @@ impl Engine {
             scrubbing: None,
             pace: Pace::new(),
             counts: vec![DeviceCounts::default(); geometry.slots()],
-            turns: vec![0; geometry.slots()],
+            snapshots: Snapshots::new(superblock, geometry.slots()),
             reads: Reads::within(Room::within(MEMORY_BLOCKS)),
             staging: Staging::default(),
             delayed: Delayed::default(),
@@ -127,19 +115,13 @@ impl Engine {
             pins: Pins::default(),
             headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
             damage: Damage::default(),
-            blank: BTreeSet::new(),
             idle: false,
-            snapshot_wanted: false,
-            snapshot_everywhere: false,
-            history_is_open: false,
             apart: Vec::new(),
             verification: Verification::default(),
             early: Vec::new(),
             failed: false,
             reads_only: false,
             records,
-            superblock,
-            snapshot: None,
             noting,
         })
     }
@@ -149,7 +131,7 @@ impl Engine {
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
         self.verification.believe();
         self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
-        self.superblock = superblock;
+        self.snapshots.begin_session(superblock);
         self.records.begin_session(self.maps.generation);
     }
 
@@ -201,7 +183,7 @@ impl Engine {
     /// say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
-        let recorded = !self.records.is_wanted() && self.snapshot.is_none() && self.commit.is_none();
+        let recorded = !self.records.is_wanted() && !self.snapshots.is_under_way() && self.commit.is_none();
         let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
         present && recorded && self.damage.is_empty() && !self.failed
     }
@@ -317,7 +299,7 @@ impl Engine {
     /// Nobody is served until something is done, and nothing is under way that could do it: that
     /// would last for ever. No volume comes to this; whoever waits is told.
     fn give_up_if_stuck(&mut self) {
-        let works = self.commit.is_some() || self.snapshot.is_some() || self.patching.going.is_some();
+        let works = self.commit.is_some() || self.snapshots.is_under_way() || self.patching.going.is_some();
         if self.serves_nobody() && !works && self.is_idle() && self.io.is_taken() {
             self.failed = true;
             self.serve_early();
@@ -553,7 +535,9 @@ impl Engine {
         self.leave_rebuild(slot);
         self.note_loss(slot);
         self.records.want();
-        self.history_is_open |= !self.verification.is_under_way();
+        if !self.verification.is_under_way() {
+            self.snapshots.open_history();
+        }
         self.headers.forget_device(slot);
         self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
         self.lose_owed(slot);

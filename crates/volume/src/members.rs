@@ -20,7 +20,6 @@
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
 use crate::maps::Mapping;
-use crate::open::lineage::is_closed;
 use crate::span::{Place, Target};
 use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
@@ -109,7 +108,7 @@ impl Engine {
             self.arrivals.insert(slot, found);
             // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
             // order lets it in.
-            self.records.want_if(is_closed(&self.superblock));
+            self.records.want_if(self.snapshots.is_closed());
         }
     }
 
@@ -126,7 +125,7 @@ impl Engine {
             let cursor = LogicalStripe(0);
             self.maps.members[slot.0 as usize] =
                 MemberState::Rebuilding { missed_from, missed_until, cursor };
-            self.blank.insert(slot);
+            self.snapshots.lack_text([slot]);
             self.records.want();
         }
         self.admitted_to_owed();

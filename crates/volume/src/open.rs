@@ -323,7 +323,7 @@ impl Opening {
         if let Some(engine) = &mut self.engine {
             engine.missing_at_start(slot, self.since);
             // The session has begun: it may have got its superblock.
-            engine.history_is_open = true;
+            engine.snapshots.open_history();
         }
     }
 
@@ -596,10 +596,10 @@ impl Opening {
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
             self.leaves_torn |= newest.is_none();
-            engine.turns[slot.0 as usize] = newest.and_then(|(turn, _)| *turn).map_or(0, |turn| turn + 1);
+            engine.snapshots.set_turn(slot, newest.and_then(|(turn, _)| *turn).map_or(0, |turn| turn + 1));
         }
-        let turns = engine.turns.clone();
-        engine.turns.iter_mut().for_each(|turn| *turn += 1);
+        let slots = (0..self.geometry.slots() as u32).map(Slot);
+        let turns: Vec<u64> = slots.map(|slot| engine.snapshots.take_turn(slot)).collect();
         self.write_each(|slot, zones| zones.superblock(turns[slot.0 as usize]));
     }
 
@@ -612,7 +612,8 @@ impl Opening {
     /// The superblock of the new session to a place on each device that is present.
     fn write_each(&mut self, place: impl Fn(Slot, &Zones) -> DeviceBlock) {
         let Some(engine) = &self.engine else { return };
-        let (present, lost, superblock) = (engine.present(), engine.maps.absent(), engine.superblock.clone());
+        let (present, lost, superblock) =
+            (engine.present(), engine.maps.absent(), engine.snapshots.superblock().clone());
         for slot in present {
             let bytes = superblock_of(slot, &lost, &self.geometry, &superblock).encode();
             let io = self.new_io(Reading::Begin(slot));
@@ -628,7 +629,9 @@ impl Opening {
         let Some(engine) = &mut self.engine else { return };
         engine.io.go_on_from(self.counter);
         engine.verification.end();
-        (engine.snapshot_wanted, engine.snapshot_everywhere) = (self.leaves_torn, self.leaves_torn);
+        if self.leaves_torn {
+            engine.snapshots.want_everywhere();
+        }
         for slot in engine.maps.absent() {
             let is_blank = self.blank.contains(&slot);
             if is_blank || !self.gone[slot.0 as usize] {

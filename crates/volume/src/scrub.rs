@@ -169,13 +169,13 @@ impl Engine {
                 if begins {
                     // The maps are on every device, anew, and so is what says where they are.
                     let without_text = scrub.status.metadata.iter().filter(|bad| bad.definition);
-                    self.blank.extend(without_text.map(|bad| bad.slot));
-                    (self.snapshot_wanted, self.snapshot_everywhere) = (true, true);
+                    self.snapshots.lack_text(without_text.map(|bad| bad.slot));
+                    self.snapshots.want_everywhere();
                     self.drive_commit();
                 }
                 let mut has_ended = false;
                 if let Some(scrub) = &mut self.scrubbing {
-                    let mends = self.snapshot_wanted || self.snapshot.is_some();
+                    let mends = self.snapshots.is_pending();
                     let repairs = scrub.flagged.iter().any(|logical| self.damage.is_suspect(*logical));
                     scrub.status.running = scrub.status.repair && (mends || repairs);
                     has_ended = !scrub.status.running;

@@ -329,7 +329,7 @@ impl Engine {
             reads_only: self.reads_only,
             next_generation: self.maps.generation,
             apart: self.apart.clone(),
-            histories_forgotten: histories_are_forgotten(&self.superblock),
+            histories_forgotten: histories_are_forgotten(self.snapshots.superblock()),
             ranges: self.maps.notes.ranges(),
             events: self.maps.notes.events.iter().copied().collect(),
             notes_lost: self.maps.notes.are_lost,

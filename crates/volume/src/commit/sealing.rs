@@ -3,7 +3,6 @@
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::memory::Age;
-use crate::open::lineage::is_closed;
 use crate::{Failure, Reply};
 
 /// Blocks of a record of nothing but the states of all devices and some notes, at the most.
@@ -20,7 +19,7 @@ enum Amount {
 impl Engine {
     /// Starts a commit if one is wanted and none is under way.
     pub(crate) fn drive_commit(&mut self) {
-        if self.commit.is_some() || self.snapshot.is_some() || self.failed {
+        if self.commit.is_some() || self.snapshots.is_under_way() || self.failed {
             self.give_up_if_failed();
             return;
         }
@@ -46,14 +45,14 @@ impl Engine {
         }
         // A device takes part only when all that is written ahead is recorded.
         let may_admit = self.arrivals.is_empty() || self.staging.is_empty();
-        if !self.arrivals.is_empty() && may_admit && is_closed(&self.superblock) {
+        if !self.arrivals.is_empty() && may_admit && self.snapshots.is_closed() {
             // Before any of them gets a superblock of this history the others say that it may have
             // one.
-            self.history_is_open = true;
+            self.snapshots.open_history();
             self.begin_snapshot();
             return;
         }
-        if (!self.arrivals.is_empty() || self.snapshot_wanted) && may_admit {
+        if (!self.arrivals.is_empty() || self.snapshots.is_wanted()) && may_admit {
             self.admit_arrivals();
             self.begin_snapshot();
             return;

@@ -176,7 +176,7 @@ impl Engine {
             return Err(None);
         }
         if self.generations_left() < logicals.len() as u64 {
-            self.snapshot_wanted = true;
+            self.snapshots.want();
             return Err(None);
         }
         if new.is_empty() {
