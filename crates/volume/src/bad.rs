@@ -219,7 +219,7 @@ impl Engine {
         if *result == IoResult::Gone || self.verification.is_under_way() || self.is_bad(slot, first) {
             return;
         }
-        self.counts[slot.0 as usize].unreadable_chunks += u64::from(*result == IoResult::MediaError);
+        self.noting.count_bad_chunk(slot, *result == IoResult::MediaError);
         self.note(Note::Bad(BadNote { slot, first, count: 1, is_bad: true }), false);
     }
 

@@ -68,7 +68,7 @@ impl Engine {
             // One small burst says little about the next one.
             self.cleaning.burst = written.max(self.cleaning.burst / 2);
         }
-        let now = (self.noting.now, self.maps.generation);
+        let now = (self.noting.now(), self.maps.generation);
         match self.cleaning.mark {
             Some((since, generation)) if since.saturating_add(LOG_AGE) <= now.0 => {
                 self.cleaning.old = self.stripes_logged_before(generation);

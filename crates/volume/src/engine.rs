@@ -27,7 +27,6 @@ use crate::room::Room;
 use crate::scrub::Scrubbing;
 use crate::snapshots::Snapshots;
 use crate::staging::Staging;
-use crate::status::DeviceCounts;
 use crate::verification::Verification;
 use crate::{
     Action, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
@@ -69,7 +68,6 @@ pub(crate) struct Engine {
     pub(crate) scrubbing: Option<Scrubbing>,
     /// How many times as long as the others slow devices take.
     pub(crate) pace: Pace,
-    pub(crate) counts: Vec<DeviceCounts>,
     /// Requests that came before anybody is served.
     pub(crate) early: Vec<(RequestId, Request)>,
     /// More devices are gone than the code can bear, or the volume is open to be read only: nothing
@@ -93,13 +91,12 @@ impl Engine {
         records: Records,
         counter: u64,
     ) -> Result<Engine, pantile_code::CodeError> {
-        let noting = Noting::after(&maps.notes);
+        let noting = Noting::after(&maps.notes, geometry.slots());
         Ok(Engine {
             arrivals: BTreeMap::new(),
             rebuild: None,
             scrubbing: None,
             pace: Pace::new(),
-            counts: vec![DeviceCounts::default(); geometry.slots()],
             snapshots: Snapshots::new(superblock, geometry.slots()),
             reads: Reads::within(Room::within(MEMORY_BLOCKS)),
             staging: Staging::default(),
@@ -433,9 +430,9 @@ impl Engine {
         if *result == IoResult::Gone {
             self.device_gone(slot);
         }
-        self.noting.write_failed = *result == IoResult::MediaError;
+        self.noting.set_write_failed(*result == IoResult::MediaError);
         self.io_ended(slot, owner, result);
-        self.noting.write_failed = false;
+        self.noting.set_write_failed(false);
     }
 
     fn io_ended(&mut self, slot: Slot, owner: IoOwner, result: &IoResult) {

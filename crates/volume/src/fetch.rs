@@ -489,11 +489,10 @@ impl Engine {
             _ => false,
         };
         let slot = self.cell_place(&word, cell).0;
-        let counts = &mut self.counts[slot.0 as usize];
         match result {
-            IoResult::MediaError => counts.media_errors += 1,
-            IoResult::Checksums(_) if !good => counts.checksum_errors += u64::from(is_kept),
-            _ => counts.blocks_read += u64::from(good),
+            IoResult::MediaError => self.noting.count_unreadable(slot, true),
+            IoResult::Checksums(_) if !good => self.noting.count_wrong(slot, u64::from(is_kept)),
+            _ => self.noting.count_read(slot, u64::from(good)),
         }
         if good {
             if let Some(fetch) = self.reads.fetch_mut(id) {
@@ -571,9 +570,9 @@ impl Engine {
     }
 
     pub(crate) fn count_header(&mut self, slot: Slot, result: &IoResult, is_good: bool) {
-        let counts = &mut self.counts[slot.0 as usize];
-        counts.media_errors += u64::from(*result == IoResult::MediaError);
-        counts.checksum_errors += u64::from(matches!(result, IoResult::Bytes(_)) && !is_good);
+        self.noting.count_unreadable(slot, *result == IoResult::MediaError);
+        let is_wrong = matches!(result, IoResult::Bytes(_)) && !is_good;
+        self.noting.count_wrong(slot, u64::from(is_wrong));
     }
 
     /// A block that should be good was not: its stripe, or the stripes of all blocks of its log

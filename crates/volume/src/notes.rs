@@ -1,6 +1,9 @@
 //! What happened to the volume and what is wrong with it: kept in memory as it is, and on the
 //! devices as notes of records.
 //!
+//! [`Notes`] are those that count, [`Noting`] what of them no record has yet, and what devices did in
+//! this session. The errors of a device are those of before this session and those since.
+//!
 //! A note counts in memory at once. It gets into the next record that is written, or, where
 //! somebody must be able to rely on it, one is written for it. A snapshot takes all of them (the
 //! state), so that none is owed afterwards.
@@ -15,6 +18,7 @@
 use crate::bad::BadChunks;
 use crate::engine::Engine;
 use crate::maps::{Change, Maps};
+use crate::status::DeviceCounts;
 use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{
     BadNote, DeviceNote, EventKind, EventNote, Note, RangeNote, Reason, ScrubNote, State, StateRoom,
@@ -217,25 +221,81 @@ impl Maps {
 }
 
 /// Notes that no record has yet, and what the next one will be of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Noting {
     owed: VecDeque<Note>,
     /// Seconds since 1970, as the driver told last; 0: it never did.
-    pub(crate) now: i64,
+    now: i64,
     /// What the driver says of a device that it is about to call gone.
     why: BTreeMap<Slot, (Reason, i32)>,
     /// A write has just failed that the volume takes for the loss of its device.
-    pub(crate) write_failed: bool,
+    write_failed: bool,
     /// Errors of each device before the volume was opened, by slot.
     before: BTreeMap<Slot, (u64, u64)>,
+    /// Reads and errors of each device since, by slot.
+    counts: Vec<DeviceCounts>,
 }
 
 impl Noting {
     /// What was known of devices before this session.
-    pub(crate) fn after(notes: &Notes) -> Noting {
+    pub(crate) fn after(notes: &Notes, slots: usize) -> Noting {
         let known = notes.devices.iter();
         let before = known.map(|(&slot, note)| (slot, (note.checksum_errors, note.media_errors)));
-        Noting { before: before.collect(), ..Noting::default() }
+        Noting {
+            owed: VecDeque::new(),
+            now: 0,
+            why: BTreeMap::new(),
+            write_failed: false,
+            before: before.collect(),
+            counts: vec![DeviceCounts::default(); slots],
+        }
+    }
+
+    /// Seconds since 1970, as the driver told last.
+    pub(crate) fn now(&self) -> i64 {
+        self.now
+    }
+
+    pub(crate) fn tell_time(&mut self, now: i64) {
+        self.now = now;
+    }
+
+    /// The end of an input or output is handled: whether it is a write that failed.
+    pub(crate) fn set_write_failed(&mut self, is_failed: bool) {
+        self.write_failed = is_failed;
+    }
+
+    /// Reads and errors of each device since the volume was opened, by slot.
+    pub(crate) fn counts(&self) -> &[DeviceCounts] {
+        &self.counts
+    }
+
+    /// Counts blocks of a device that are what they should be.
+    pub(crate) fn count_read(&mut self, slot: Slot, blocks: u64) {
+        self.counts[slot.0 as usize].blocks_read += blocks;
+    }
+
+    /// Counts blocks and headers of a device that are not what they should be.
+    pub(crate) fn count_wrong(&mut self, slot: Slot, wrong: u64) {
+        self.counts[slot.0 as usize].checksum_errors += wrong;
+    }
+
+    /// Counts a read of a device, if it failed.
+    pub(crate) fn count_unreadable(&mut self, slot: Slot, has_failed: bool) {
+        self.counts[slot.0 as usize].media_errors += u64::from(has_failed);
+    }
+
+    /// Counts a chunk of a device that a read found bad, if it failed.
+    pub(crate) fn count_bad_chunk(&mut self, slot: Slot, has_failed: bool) {
+        self.counts[slot.0 as usize].unreadable_chunks += u64::from(has_failed);
+    }
+
+    /// Errors from now on are the first of a device. `false`: there is no such device.
+    fn forget_errors(&mut self, slot: Slot) -> bool {
+        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return false };
+        (counts.checksum_errors, counts.media_errors) = (0, 0);
+        self.before.remove(&slot);
+        true
     }
 
     /// Queues a note for the next record. A note of bad chunks that continues the last one of its
@@ -279,7 +339,7 @@ impl Engine {
     pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
         let known = self.maps.notes.devices.get(&slot).copied().unwrap_or(nothing_known(slot));
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
-        let counts = &self.counts[slot.0 as usize];
+        let counts = &self.noting.counts[slot.0 as usize];
         DeviceNote {
             checksum_errors: kept_count(checksum + counts.checksum_errors),
             media_errors: kept_count(media + counts.media_errors),
@@ -307,9 +367,7 @@ impl Engine {
         self.noting.why.remove(&slot);
         if is_new {
             // What another device did is not held against it.
-            self.noting.before.remove(&slot);
-            let counts = &mut self.counts[slot.0 as usize];
-            (counts.checksum_errors, counts.media_errors) = (0, 0);
+            self.noting.forget_errors(slot);
             let lost = self.device_note(slot);
             self.note(Note::Device(lost), false);
             self.all_is_good(slot);
@@ -358,14 +416,14 @@ impl Engine {
     /// What a device lacks of the last record is what a crash left of it, and written again by now:
     /// no device is said to have given wrong blocks for that.
     pub(crate) fn forgive_what_a_crash_left(&mut self) {
-        self.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
+        self.noting.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
     }
 
     /// A person knows of a device's errors: what comes after is counted anew.
     pub(crate) fn clear_errors(&mut self, slot: Slot) {
-        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };
-        (counts.checksum_errors, counts.media_errors) = (0, 0);
-        self.noting.before.remove(&slot);
+        if !self.noting.forget_errors(slot) {
+            return;
+        }
         self.event(EventKind::ERRORS_CLEARED, Some(slot), 0);
         let known = self.device_note(slot);
         self.note(Note::Device(known), true);
@@ -373,11 +431,12 @@ impl Engine {
 
     /// Keeps the new state of a copy that is to replace a device.
     pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
-        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };
+        if slot.0 as usize >= self.geometry.slots() {
+            return;
+        }
         if what == EventKind::COPY_TAKEN {
             // The errors of the device before are not those of the new one.
-            (counts.checksum_errors, counts.media_errors) = (0, 0);
-            self.noting.before.remove(&slot);
+            self.noting.forget_errors(slot);
             let known = self.device_note(slot);
             self.note(Note::Device(known), false);
         }

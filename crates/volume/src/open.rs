@@ -513,7 +513,7 @@ impl Opening {
                 counter,
             );
             let Ok(mut old) = resumed else { return };
-            old.noting.now = self.now;
+            old.noting.tell_time(self.now);
             // Only the record that is forgotten now said that the one before it was durable.
             old.records.found(used > 0);
             old.verification.begin(self.since);

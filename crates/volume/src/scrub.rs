@@ -102,7 +102,7 @@ impl Engine {
         match wish {
             Scrub::Start { repair } => {
                 let total = u64::from(self.geometry.logical_stripes());
-                let begun_at = self.noting.now;
+                let begun_at = self.noting.now();
                 let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
                 let fresh = Scrubbing::new(status, metadata, self.io.counter());
                 match &mut self.scrubbing {
@@ -252,9 +252,8 @@ impl Engine {
             let homes: BTreeSet<u32> =
                 current.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0).collect();
             let is_wrong = *result != IoResult::MediaError;
-            let counts = &mut self.counts[slot.0 as usize];
-            counts.media_errors += u64::from(!is_wrong);
-            counts.checksum_errors += u64::from(is_wrong);
+            self.noting.count_unreadable(slot, !is_wrong);
+            self.noting.count_wrong(slot, u64::from(is_wrong));
             if let Some(scrub) = &mut self.scrubbing {
                 scrub.status.log_checksum += u64::from(is_wrong);
                 scrub.status.log_unreadable += u64::from(!is_wrong);

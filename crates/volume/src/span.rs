@@ -312,13 +312,13 @@ impl Engine {
         match result {
             IoResult::Checksums(sums) if sums.len() == run.buffers.len() => {
                 run.sums.clone_from(sums);
-                self.counts[slot.0 as usize].blocks_read += sums.len() as u64;
+                self.noting.count_read(slot, sums.len() as u64);
             }
             _ => {
                 let buffers = std::mem::take(&mut run.buffers);
                 *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Checksums(_));
                 let (logical, mapping) = (span.logical, span.mapping);
-                self.counts[slot.0 as usize].media_errors += u64::from(*result == IoResult::MediaError);
+                self.noting.count_unreadable(slot, *result == IoResult::MediaError);
                 buffers.into_iter().for_each(|buffer| self.io.release(buffer));
                 self.chunk_is_bad(slot, logical, mapping, result);
             }
@@ -345,7 +345,7 @@ impl Engine {
             // What a block must be is forgotten with a device that is lost meanwhile, whose last
             // answers then prove nothing.
             if is_known && !span.bad.contains_key(&slot) {
-                self.counts[slot.0 as usize].checksum_errors += count;
+                self.noting.count_wrong(slot, count);
             }
         }
         for &(slot, _, is_known) in &wrong {

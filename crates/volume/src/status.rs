@@ -300,7 +300,7 @@ impl Engine {
                 DeviceState::Rebuilding { done_stripes: cursor.0, total_stripes }
             }
         };
-        let devices = (0..).map(Slot).zip(&self.maps.members).zip(&self.counts);
+        let devices = (0..).map(Slot).zip(&self.maps.members).zip(self.noting.counts());
         Status {
             devices: devices
                 .map(|((slot, member), &counts)| DeviceStatus {

@@ -128,7 +128,7 @@ impl Volume {
     pub fn tell_time(&mut self, now: i64) {
         self.now = now;
         match &mut self.inner {
-            Inner::Serving(engine) | Inner::Looking(engine) => engine.noting.now = now,
+            Inner::Serving(engine) | Inner::Looking(engine) => engine.noting.tell_time(now),
             Inner::Opening(opening) => opening.now = now,
             Inner::Refused(_) => {}
         }
@@ -240,7 +240,9 @@ impl Volume {
     /// was opened; each once until it is written or read again. None unless it serves.
     pub fn unreadable_chunks(&self) -> Vec<u64> {
         match &self.inner {
-            Inner::Serving(engine) => engine.counts.iter().map(|counts| counts.unreadable_chunks).collect(),
+            Inner::Serving(engine) => {
+                engine.noting.counts().iter().map(|counts| counts.unreadable_chunks).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -305,7 +307,7 @@ impl Volume {
             }
             Some(Ok(engine)) => {
                 let mut engine = engine;
-                engine.noting.now = self.now;
+                engine.noting.tell_time(self.now);
                 if let Some(blocks) = self.memory_blocks {
                     engine.keep_within(blocks);
                 }

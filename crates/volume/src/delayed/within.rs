@@ -290,7 +290,7 @@ impl Engine {
         };
         self.pins.unpin(physical);
         if matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]) {
-            self.counts[slot.0 as usize].blocks_read += 1;
+            self.noting.count_read(slot, 1);
             if let Some((_, first)) = self.read_of(id) {
                 let block = UserBlock(first.0 + index as u64);
                 self.deliver(Requester::User(id, index), block, Some(Operand::Buffer(buffer)));

@@ -246,7 +246,7 @@ impl Opening {
                 return;
             }
         };
-        engine.noting.now = self.now;
+        engine.noting.tell_time(self.now);
         engine.verification.begin(self.since);
         engine.apart.clone_from(&self.apart);
         for (slot, gone) in (0..).map(Slot).zip(&self.gone) {

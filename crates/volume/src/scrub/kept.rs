@@ -112,7 +112,7 @@ impl Engine {
     /// It has come to its end, or was told to stop.
     pub(super) fn note_scrub_end(&mut self) {
         let Some(scrub) = &mut self.scrubbing else { return };
-        scrub.status.ended_at = self.noting.now;
+        scrub.status.ended_at = self.noting.now();
         let status = &scrub.status;
         let bad =
             status.checksum + status.unreadable + status.located + status.ambiguous + status.unlocatable;

@@ -179,7 +179,7 @@ impl Engine {
 
     pub(crate) fn scrubbed_metadata(&mut self, round: u64, index: usize, slot: Slot, result: &IoResult) {
         if let IoResult::Bytes(bytes) = result {
-            self.counts[slot.0 as usize].blocks_read += bytes.len() as u64 / BLOCK_BYTES;
+            self.noting.count_read(slot, bytes.len() as u64 / BLOCK_BYTES);
         }
         if let Some(scrub) = self.scrubbing.as_mut().filter(|scrub| scrub.metadata.round == round) {
             scrub.metadata.came.push((slot, index, result.clone()));
@@ -342,9 +342,8 @@ impl Engine {
         if verdict == Verdict::Good || !self.maps.is_present(slot) {
             return;
         }
-        let counts = &mut self.counts[slot.0 as usize];
-        counts.media_errors += u64::from(verdict == Verdict::Unreadable);
-        counts.checksum_errors += u64::from(verdict == Verdict::Wrong);
+        self.noting.count_unreadable(slot, verdict == Verdict::Unreadable);
+        self.noting.count_wrong(slot, u64::from(verdict == Verdict::Wrong));
         let Some(scrub) = &mut self.scrubbing else { return };
         let found = &mut scrub.status.metadata;
         let index = found.iter().position(|bad| bad.slot == slot).unwrap_or_else(|| {
