@@ -15,10 +15,9 @@ use crate::geometry::Planners;
 use crate::headers::Headers;
 use crate::io::Io;
 use crate::maps::Maps;
-use crate::members::Rebuild;
+use crate::members::Members;
 use crate::memory::Memory;
 use crate::notes::Noting;
-use crate::pace::Pace;
 use crate::patch::Patching;
 use crate::pins::Pins;
 use crate::reads::Reads;
@@ -29,12 +28,11 @@ use crate::snapshots::Snapshots;
 use crate::staging::Staging;
 use crate::verification::Verification;
 use crate::{
-    Action, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
-    RequestId, Slot, UserBlock,
+    Action, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request, RequestId,
+    Slot, UserBlock,
 };
 use pantile_format::Generation;
-use pantile_format::volume::{HistoryId, MemberState, Superblock};
-use std::collections::BTreeMap;
+use pantile_format::volume::{MemberState, Superblock};
 
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
@@ -59,15 +57,10 @@ pub(crate) struct Engine {
     pub(crate) pins: Pins,
     pub(crate) headers: Headers,
     pub(crate) damage: Damage,
-    /// Devices that have come and take part from the next moment on in which nothing is being made
-    /// durable.
-    pub(crate) arrivals: BTreeMap<Slot, Found>,
     /// True after some time without a request.
     pub(crate) idle: bool,
-    pub(crate) rebuild: Option<Rebuild>,
+    pub(crate) members: Members,
     pub(crate) scrubbing: Option<Scrubbing>,
-    /// How many times as long as the others slow devices take.
-    pub(crate) pace: Pace,
     /// Requests that came before anybody is served.
     pub(crate) early: Vec<(RequestId, Request)>,
     /// More devices are gone than the code can bear, or the volume is open to be read only: nothing
@@ -76,8 +69,6 @@ pub(crate) struct Engine {
     /// It was opened without a session: nothing may be written, whatever devices could.
     pub(crate) reads_only: bool,
     pub(crate) records: Records,
-    /// Devices that were here when the volume was opened, ran separately and take no part.
-    pub(crate) apart: Vec<(Slot, HistoryId)>,
     pub(crate) verification: Verification,
     pub(crate) snapshots: Snapshots,
     pub(crate) noting: Noting,
@@ -93,10 +84,8 @@ impl Engine {
     ) -> Result<Engine, pantile_code::CodeError> {
         let noting = Noting::after(&maps.notes, geometry.slots());
         Ok(Engine {
-            arrivals: BTreeMap::new(),
-            rebuild: None,
+            members: Members::default(),
             scrubbing: None,
-            pace: Pace::new(),
             snapshots: Snapshots::new(superblock, geometry.slots()),
             reads: Reads::within(Room::within(MEMORY_BLOCKS)),
             staging: Staging::default(),
@@ -113,7 +102,6 @@ impl Engine {
             headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
             damage: Damage::default(),
             idle: false,
-            apart: Vec::new(),
             verification: Verification::default(),
             early: Vec::new(),
             failed: false,
@@ -268,7 +256,7 @@ impl Engine {
 
     fn settle(&mut self) {
         self.records.want_proof();
-        self.records.want_if(self.has_unrecorded_rebuild());
+        self.records.want_if(self.members.have_unrecorded_rebuild());
         self.want_record_of_notes();
     }
 
@@ -518,8 +506,7 @@ impl Engine {
     }
 
     fn lose_member(&mut self, slot: Slot, since: u64) {
-        self.arrivals.remove(&slot);
-        self.pace.remove(&slot);
+        self.members.lose(slot);
         let missed_from = match self.maps.members[slot.0 as usize] {
             MemberState::Lost { .. } => return,
             MemberState::Present => Generation(since),
@@ -529,7 +516,6 @@ impl Engine {
         if let Some(updates) = self.commit.as_mut().and_then(|commit| commit.patch.as_mut()) {
             updates.has_lost = true;
         }
-        self.leave_rebuild(slot);
         self.note_loss(slot);
         self.records.want();
         if !self.verification.is_under_way() {
@@ -555,6 +541,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::{Birth, NewVolume, format_volume};
+    use pantile_format::volume::HistoryId;
 
     fn engine() -> Engine {
         let geometry = Geometry::new(NewVolume::small()).expect("a geometry");

@@ -344,7 +344,7 @@ impl Engine {
     fn slow_cells(&self, word: &Word, requester: Requester) -> CellSet {
         let code = self.planner(word).code();
         let is_avoided = matches!((word, requester), (Word::Row { .. }, Requester::User(..)));
-        let is_slow = |cell: &CellIndex| is_avoided && self.is_slow(self.cell_place(word, *cell).0);
+        let is_slow = |cell: &CellIndex| is_avoided && self.members.is_slow(self.cell_place(word, *cell).0);
         CellSet::of_cells(code, &code.cells().filter(is_slow).collect::<Vec<CellIndex>>())
     }
 

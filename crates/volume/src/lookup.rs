@@ -299,7 +299,7 @@ impl Engine {
             RowKind::Copies => log.index as usize * (self.geometry.tolerance() + 1),
         };
         let cell = row.cells.get(index)?;
-        let has = self.maps.has(cell.slot, row.generation, None) && !self.is_slow(cell.slot);
+        let has = self.maps.has(cell.slot, row.generation, None) && !self.members.is_slow(cell.slot);
         has.then(|| Stretch {
             slot: cell.slot,
             at: self.geometry.row_block(log.row),

@@ -25,7 +25,7 @@ use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
 };
 use pantile_format::Generation;
-use pantile_format::volume::{EventKind, LogicalStripe, MemberState};
+use pantile_format::volume::{EventKind, HistoryId, LogicalStripe, MemberState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks made again at a time: 8 MiB. When fewer than half of them are under way, more are begun.
@@ -40,7 +40,7 @@ const RECORDED_BLOCKS: u64 = 1 << 13;
 
 /// Making again what devices lack.
 #[derive(Debug, Default)]
-pub(crate) struct Rebuild {
+struct Rebuild {
     /// The devices that the work under way is for. One that is lost meanwhile leaves.
     slots: BTreeSet<Slot>,
     /// Devices whose log rows are all written.
@@ -63,7 +63,7 @@ pub(crate) struct Rebuild {
     blocks_since_flush: u64,
     blocks_since_record: u64,
     /// Blocks written in all.
-    pub(crate) blocks_written: u64,
+    blocks_written: u64,
 }
 
 #[derive(Debug)]
@@ -95,6 +95,76 @@ impl Rebuild {
     }
 }
 
+/// What is known of devices beside their states, which are in the maps.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    /// Devices that have come and take part from the next moment on in which nothing is being made
+    /// durable. All are lost until then.
+    arrivals: BTreeMap<Slot, Found>,
+    rebuild: Option<Rebuild>,
+    /// How many times as long as the others each slow device takes; more than once.
+    pace: BTreeMap<Slot, u32>,
+    /// Devices that were here when the volume was opened, ran separately and take no part.
+    apart: Vec<(Slot, HistoryId)>,
+}
+
+impl Members {
+    pub(crate) fn have_arrivals(&self) -> bool {
+        !self.arrivals.is_empty()
+    }
+
+    /// A device is lost: what it was to do, and how slow it was, counts no more.
+    pub(crate) fn lose(&mut self, slot: Slot) {
+        self.arrivals.remove(&slot);
+        self.pace.remove(&slot);
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.slots.remove(&slot);
+            rebuild.rows_done.remove(&slot);
+        }
+    }
+
+    /// Blocks written to devices that came.
+    pub(crate) fn rebuilt_blocks(&self) -> u64 {
+        self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written)
+    }
+
+    /// Tests whether a rebuild is further than any record says.
+    pub(crate) fn have_unrecorded_rebuild(&self) -> bool {
+        self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
+    }
+
+    /// A device takes so many times as long as the others; 1: as long.
+    pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
+        match times {
+            0 | 1 => _ = self.pace.remove(&slot),
+            _ => _ = self.pace.insert(slot, times),
+        }
+    }
+
+    /// Devices that are slower than the others.
+    pub(crate) fn slow(&self) -> impl ExactSizeIterator<Item = Slot> {
+        self.pace.keys().copied()
+    }
+
+    pub(crate) fn is_slow(&self, slot: Slot) -> bool {
+        self.pace.contains_key(&slot)
+    }
+
+    /// How many times as long as the others a device takes.
+    pub(crate) fn pace(&self, slot: Slot) -> u32 {
+        self.pace.get(&slot).copied().unwrap_or(1)
+    }
+
+    pub(crate) fn set_apart(&mut self, apart: &[(Slot, HistoryId)]) {
+        self.apart = apart.to_vec();
+    }
+
+    /// Devices that ran separately, with their histories.
+    pub(crate) fn apart(&self) -> &[(Slot, HistoryId)] {
+        &self.apart
+    }
+}
+
 impl Engine {
     /// The session begins without all devices: it writes a record before it serves anybody.
     pub(crate) fn begin_provisionally(&mut self) {
@@ -105,7 +175,7 @@ impl Engine {
     pub(crate) fn device_came(&mut self, slot: Slot, found: Found) {
         let known = self.maps.members.get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
-            self.arrivals.insert(slot, found);
+            self.members.arrivals.insert(slot, found);
             // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
             // order lets it in.
             self.records.want_if(self.snapshots.is_closed());
@@ -115,7 +185,7 @@ impl Engine {
     /// Lets those take part that have come. Nothing is being made durable.
     pub(crate) fn admit_arrivals(&mut self) {
         let missed_until = Generation(self.maps.generation);
-        for (slot, found) in std::mem::take(&mut self.arrivals) {
+        for (slot, found) in std::mem::take(&mut self.members.arrivals) {
             let missed_from = match (self.maps.members[slot.0 as usize], found) {
                 (MemberState::Lost { .. }, Found::Blank) => Generation(0),
                 (MemberState::Lost { missed_from }, Found::Stale) => missed_from.min(missed_until),
@@ -133,11 +203,6 @@ impl Engine {
         self.damage.retry_broken();
     }
 
-    /// Whether a rebuild is further than any record says.
-    pub(crate) fn has_unrecorded_rebuild(&self) -> bool {
-        self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
-    }
-
     /// The devices that are being rebuilt, and how far each is.
     fn rebuilding(&self) -> Vec<(Slot, u32)> {
         let members = (0..).map(Slot).zip(&self.maps.members);
@@ -153,12 +218,12 @@ impl Engine {
     pub(crate) fn drive_rebuild(&mut self) {
         while !self.failed {
             let rebuilding = self.rebuilding();
-            let mut rebuild = self.rebuild.take().unwrap_or_default();
+            let mut rebuild = self.members.rebuild.take().unwrap_or_default();
             let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();
             if slots.is_empty() || slots != rebuild.slots {
                 if !rebuild.is_idle() {
                     // Whoever is new waits until what was begun for others is done.
-                    self.rebuild = Some(rebuild);
+                    self.members.rebuild = Some(rebuild);
                     return;
                 }
                 if slots.is_empty() {
@@ -174,7 +239,7 @@ impl Engine {
             }
             if self.is_redoing() || rebuild.rows_outstanding > 0 {
                 // It goes on when what is being written is written.
-                self.rebuild = Some(rebuild);
+                self.members.rebuild = Some(rebuild);
                 return;
             }
             if rebuild.rows_done != rebuild.slots {
@@ -187,7 +252,7 @@ impl Engine {
                     self.maps.members[slot.0 as usize] = MemberState::Present;
                     self.event(EventKind::WHOLE, Some(slot), 0);
                 }
-                self.rebuild = Some(rebuild);
+                self.members.rebuild = Some(rebuild);
                 self.records.want();
                 self.drive_commit();
                 continue;
@@ -218,7 +283,7 @@ impl Engine {
         rebuild.next_row = next.unwrap_or(u32::MAX);
         rebuild.rows_outstanding = wanted.len() + 1;
         self.pins.pin_rows(wanted.iter().map(|&(row, _)| row));
-        self.rebuild = Some(rebuild);
+        self.members.rebuild = Some(rebuild);
         for (row, cell) in wanted {
             self.fetch_row_cell(row, cell, Requester::RebuildRow { row, cell });
         }
@@ -227,7 +292,7 @@ impl Engine {
 
     /// A cell of a row is there, or cannot be had.
     pub(crate) fn rebuilt_row_cell(&mut self, row: u32, cell: usize, content: Option<Operand>) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let place = rebuild.rows.remove(&(row, cell));
         match (place, content) {
             (Some((slot, at)), Some(content)) if self.maps.is_present(slot) => {
@@ -290,7 +355,7 @@ impl Engine {
             let again = StripeAgain { mapping, slots, places, content, missing, writes };
             rebuild.stripes.insert(logical, again);
         }
-        self.rebuild = Some(rebuild);
+        self.members.rebuild = Some(rebuild);
         for (logical, places) in reads {
             let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
             let target = |(index, place)| {
@@ -307,7 +372,7 @@ impl Engine {
     fn flush_rebuild(&mut self) -> bool {
         let ends = self.geometry.logical_stripes();
         let cursor = self.rebuilding().iter().map(|&(_, cursor)| cursor).min().unwrap_or(ends);
-        let Some(rebuild) = &mut self.rebuild else { return false };
+        let Some(rebuild) = &mut self.members.rebuild else { return false };
         let behind = rebuild.behind();
         let is_much = rebuild.blocks_since_flush >= FLUSHED_BLOCKS || behind == ends;
         if rebuild.flush.is_some() || behind <= cursor || !is_much {
@@ -325,7 +390,7 @@ impl Engine {
 
     /// A block of a stripe is there, or cannot be had.
     pub(crate) fn rebuilt_block(&mut self, logical: u32, index: usize, content: Option<Operand>) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get_mut(&logical) else { return };
         stripe.content[index] = content;
         stripe.missing -= 1;
@@ -354,7 +419,7 @@ impl Engine {
     /// The checksums of a stripe's blocks are there: writes its chunks.
     pub(crate) fn rebuild_computed(&mut self, logical: u32, computed: &Computed) {
         let Computed { checksums: sums, .. } = computed;
-        let Some(rebuild) = &self.rebuild else { return };
+        let Some(rebuild) = &self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get(&logical) else { return };
         let &StripeAgain { mapping, ref slots, ref content, .. } = stripe;
         let mut writes = Vec::new();
@@ -374,7 +439,7 @@ impl Engine {
             pieces.extend(content[range].iter().flatten().map(|&operand| Piece::Block(operand)));
             writes.push((slot, self.geometry.chunk_start(mapping.physical, slot), pieces));
         }
-        if let Some(rebuild) = &mut self.rebuild {
+        if let Some(rebuild) = &mut self.members.rebuild {
             let blocks: usize = writes.iter().map(|(_, _, pieces)| pieces.len()).sum();
             rebuild.blocks_written += blocks as u64;
             rebuild.blocks_since_flush += blocks as u64;
@@ -395,7 +460,7 @@ impl Engine {
     }
 
     pub(crate) fn rebuild_io_done(&mut self, owner: &IoOwner) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         match (owner, &mut rebuild.flush) {
             (IoOwner::RebuildStripe(logical), _) => {
                 let Some(stripe) = rebuild.stripes.get_mut(logical) else { return };
@@ -416,7 +481,7 @@ impl Engine {
 
     /// A stripe is written, or cannot be.
     fn rebuilt_stripe(&mut self, logical: u32) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.remove(&logical) else { return };
         rebuild.blocks_under_way -= stripe.places.len() as u64;
         stripe.content.into_iter().flatten().for_each(|content| self.io.release_operand(content));
@@ -425,7 +490,7 @@ impl Engine {
 
     /// What was made again before a flush began is on the devices: the cursor moves.
     fn rebuild_flushed(&mut self) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(flush) = rebuild.flush.take() else { return };
         if rebuild.blocks_since_record >= RECORDED_BLOCKS {
             rebuild.blocks_since_record = 0;
@@ -440,7 +505,7 @@ impl Engine {
 
     /// One part of the rows under way is done; after all of them they are flushed.
     fn rebuild_part_done(&mut self) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         rebuild.rows_outstanding -= 1;
         if rebuild.rows_outstanding > 0 {
             return;
@@ -464,13 +529,5 @@ impl Engine {
         }
         self.pins.unpin_rows();
         buffers.into_iter().for_each(|buffer| self.io.release(buffer));
-    }
-
-    /// A device that is being rebuilt is lost: the work under way is not for it any more.
-    pub(crate) fn leave_rebuild(&mut self, slot: Slot) {
-        if let Some(rebuild) = &mut self.rebuild {
-            rebuild.slots.remove(&slot);
-            rebuild.rows_done.remove(&slot);
-        }
     }
 }

@@ -517,7 +517,7 @@ impl Opening {
             // Only the record that is forgotten now said that the one before it was durable.
             old.records.found(used > 0);
             old.verification.begin(self.since);
-            old.apart.clone_from(&self.apart);
+            old.members.set_apart(&self.apart);
             old.records.want_if(self.unrecorded);
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
             self.engine = Some(old);

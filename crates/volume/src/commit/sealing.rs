@@ -44,15 +44,15 @@ impl Engine {
             return;
         }
         // A device takes part only when all that is written ahead is recorded.
-        let may_admit = self.arrivals.is_empty() || self.staging.is_empty();
-        if !self.arrivals.is_empty() && may_admit && self.snapshots.is_closed() {
+        let may_admit = !self.members.have_arrivals() || self.staging.is_empty();
+        if self.members.have_arrivals() && may_admit && self.snapshots.is_closed() {
             // Before any of them gets a superblock of this history the others say that it may have
             // one.
             self.snapshots.open_history();
             self.begin_snapshot();
             return;
         }
-        if (!self.arrivals.is_empty() || self.snapshots.is_wanted()) && may_admit {
+        if (self.members.have_arrivals() || self.snapshots.is_wanted()) && may_admit {
             self.admit_arrivals();
             self.begin_snapshot();
             return;

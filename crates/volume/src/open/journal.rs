@@ -248,7 +248,7 @@ impl Opening {
         };
         engine.noting.tell_time(self.now);
         engine.verification.begin(self.since);
-        engine.apart.clone_from(&self.apart);
+        engine.members.set_apart(&self.apart);
         for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
             if *gone {
                 if older.contains(&slot) {
