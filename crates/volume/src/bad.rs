@@ -216,7 +216,7 @@ impl Engine {
 
     fn note_bad(&mut self, slot: Slot, first: u64, result: &IoResult) {
         // What is found while the volume is opened is written again before it serves.
-        if *result == IoResult::Gone || self.verification.is_under_way() || self.is_bad(slot, first) {
+        if *result == IoResult::Gone || self.service.is_opening() || self.is_bad(slot, first) {
             return;
         }
         self.noting.count_bad_chunk(slot, *result == IoResult::MediaError);

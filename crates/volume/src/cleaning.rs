@@ -43,6 +43,8 @@ const CELL_BYTES: u64 = 16;
 /// State from which the rows to keep free and the old blocks follow.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaning {
+    /// The volume is at rest, and something may be left to clean.
+    is_at_rest: bool,
     /// Rows that commits have written since the last rest.
     written: usize,
     /// Rows of the largest recent burst.
@@ -58,11 +60,21 @@ impl Cleaning {
     pub(crate) fn rows_are_written(&mut self, rows: usize) {
         self.written += rows;
     }
+
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.is_at_rest
+    }
+
+    /// A request comes.
+    pub(crate) fn end_rest(&mut self) {
+        self.is_at_rest = false;
+    }
 }
 
 impl Engine {
     /// Ends a burst, and calls blocks old that were in the log an hour ago.
     pub(crate) fn begin_rest(&mut self) {
+        self.cleaning.is_at_rest = true;
         let written = std::mem::take(&mut self.cleaning.written);
         if written > 0 {
             // One small burst says little about the next one.
@@ -95,7 +107,7 @@ impl Engine {
     /// Tests for a reason to clean a log that is not low.
     pub(crate) fn log_is_cleaned_at_rest(&self) -> bool {
         let is_wanted = self.needs_rows_for_a_burst() || !self.cleaning.old.is_empty();
-        self.idle && is_wanted && self.maps.has_all_members()
+        self.cleaning.is_at_rest && is_wanted && self.maps.has_all_members()
     }
 
     /// Tests for too few free rows for half of a recent burst, beside the quarter that stays free.
@@ -160,7 +172,7 @@ impl Engine {
 
     /// Returns blocks, with what operations cost in blocks: nothing at rest, when nobody waits.
     fn cost(&self, blocks: u64, operations: u64) -> u64 {
-        blocks + if self.idle { 0 } else { OPERATION_BLOCKS * operations }
+        blocks + if self.cleaning.is_at_rest { 0 } else { OPERATION_BLOCKS * operations }
     }
 
     /// Tests so many blocks of a stripe: a patch costs less than a merge, whichever blocks they
@@ -173,8 +185,8 @@ impl Engine {
     }
 
     /// Ends the cleaning at rest until the next idle event: no other stripe can or should go home.
-    pub(crate) fn end_rest(&mut self) {
-        self.idle = false;
+    pub(crate) fn end_cleaning(&mut self) {
+        self.cleaning.end_rest();
         self.cleaning.old.clear();
     }
 

@@ -317,11 +317,12 @@ impl Engine {
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && self.memory.taken().is_empty();
         let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
-            self.end_rest();
+            self.end_cleaning();
             // No room for anything: the log and the free stripes are held by reads under way; it is
             // tried again after them. Unless nothing is under way: then what is dirty can go
             // nowhere, because broken stripes hold the log.
-            self.failed |= !waiting.is_empty() && self.is_idle() && self.damage.has_broken();
+            let is_stuck = !waiting.is_empty() && self.is_idle() && self.damage.has_broken();
+            self.service.fail_if(is_stuck);
             self.give_up_if_failed();
             return;
         }
@@ -564,7 +565,7 @@ impl Engine {
             self.note_lost(&lost);
         }
         // While a volume is opened, the caller goes back to the state before the last record.
-        self.failed |= commit.again;
+        self.service.fail_if(commit.again);
     }
 
     /// Parity and checksums of everything.

@@ -209,7 +209,7 @@ impl Engine {
         let (first, end) = (self.geometry.locate(first).0, self.geometry.locate(UserBlock(end - 1)).0 + 1);
         let overlaps = self.delayed.epochs.iter().filter(|(_, epoch)| first < epoch.end && epoch.first < end);
         let epochs: Vec<EpochId> = overlaps.map(|(&id, _)| id).collect();
-        if self.failed {
+        if self.service.has_failed() {
             return self.refuse_within(id, Failure::NotDurable);
         }
         if !epochs.is_empty() {

@@ -24,9 +24,9 @@ use crate::reads::Reads;
 use crate::records::Records;
 use crate::room::Room;
 use crate::scrub::Scrubbing;
+use crate::service::Service;
 use crate::snapshots::Snapshots;
 use crate::staging::Staging;
-use crate::verification::Verification;
 use crate::{
     Action, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request, RequestId,
     Slot, UserBlock,
@@ -57,19 +57,10 @@ pub(crate) struct Engine {
     pub(crate) pins: Pins,
     pub(crate) headers: Headers,
     pub(crate) damage: Damage,
-    /// True after some time without a request.
-    pub(crate) idle: bool,
     pub(crate) members: Members,
     pub(crate) scrubbing: Option<Scrubbing>,
-    /// Requests that came before anybody is served.
-    pub(crate) early: Vec<(RequestId, Request)>,
-    /// More devices are gone than the code can bear, or the volume is open to be read only: nothing
-    /// is written.
-    pub(crate) failed: bool,
-    /// It was opened without a session: nothing may be written, whatever devices could.
-    pub(crate) reads_only: bool,
+    pub(crate) service: Service,
     pub(crate) records: Records,
-    pub(crate) verification: Verification,
     pub(crate) snapshots: Snapshots,
     pub(crate) noting: Noting,
 }
@@ -101,11 +92,7 @@ impl Engine {
             pins: Pins::default(),
             headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
             damage: Damage::default(),
-            idle: false,
-            verification: Verification::default(),
-            early: Vec::new(),
-            failed: false,
-            reads_only: false,
+            service: Service::default(),
             records,
             noting,
         })
@@ -114,7 +101,7 @@ impl Engine {
     /// Enters a new session, whose superblock the caller makes durable before anything else is
     /// written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
-        self.verification.believe();
+        self.service.opening_mut().believe();
         self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
         self.snapshots.begin_session(superblock);
         self.records.begin_session(self.maps.generation);
@@ -170,18 +157,17 @@ impl Engine {
         let present = self.maps.has_all_members();
         let recorded = !self.records.is_wanted() && !self.snapshots.is_under_way() && self.commit.is_none();
         let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
-        present && recorded && self.damage.is_empty() && !self.failed
+        present && recorded && self.damage.is_empty() && !self.service.has_failed()
     }
 
     /// What devices hold is known, and nothing is written to them: requests to read are served from
     /// now on.
     pub(crate) fn only_read(&mut self) {
-        self.verification.forget();
-        (self.reads_only, self.failed) = (true, true);
+        self.service.only_read();
     }
 
     pub(crate) fn verify_failed(&self) -> bool {
-        self.verification.has_lost() || self.failed
+        self.service.has_failed_to_verify()
     }
 
     /// Whether something that a present device should hold did not verify.
@@ -199,7 +185,7 @@ impl Engine {
     pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Request(id, request) => {
-                self.idle = false;
+                self.cleaning.end_rest();
                 // Whoever writes now writes a record that says as much.
                 if !matches!(request, Request::Read { .. } | Request::Flush) {
                     self.records.need_no_proof();
@@ -217,7 +203,6 @@ impl Engine {
             Event::Pace(slot, times) => self.set_pace(slot, times),
             Event::Still => self.records.want_proof(),
             Event::Idle => {
-                self.idle = true;
                 self.records.want_proof();
                 self.memory.want_commit();
                 self.begin_rest();
@@ -232,13 +217,13 @@ impl Engine {
 
     /// True if requests wait: until the volume is of one time, and what is told of it stays true.
     pub(crate) fn serves_nobody(&self) -> bool {
-        (self.is_redoing() || self.records.is_provisional()) && !self.failed
+        (self.is_redoing() || self.records.is_provisional()) && !self.service.has_failed()
     }
 
     /// Keeps a request while nobody is served; gives it back if somebody is.
     fn hold_request(&mut self, id: RequestId, request: Request) -> Option<Request> {
         if self.serves_nobody() {
-            self.early.push((id, request));
+            self.service.hold(id, request);
             return None;
         }
         Some(request)
@@ -247,7 +232,7 @@ impl Engine {
     /// Begins the requests that waited until anybody is served.
     fn serve_early(&mut self) {
         if !self.serves_nobody() {
-            for (id, request) in std::mem::take(&mut self.early) {
+            for (id, request) in self.service.take_early() {
                 self.request(id, request);
             }
             self.drive_commit();
@@ -278,7 +263,7 @@ impl Engine {
 
     /// True if it can make nothing durable any more; every request is answered so.
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed
+        self.service.has_failed()
     }
 
     /// Nobody is served until something is done, and nothing is under way that could do it: that
@@ -286,7 +271,7 @@ impl Engine {
     fn give_up_if_stuck(&mut self) {
         let works = self.commit.is_some() || self.snapshots.is_under_way() || self.patching.going.is_some();
         if self.serves_nobody() && !works && self.is_idle() && self.io.is_taken() {
-            self.failed = true;
+            self.service.fail();
             self.serve_early();
             self.give_up_if_failed();
         }
@@ -320,7 +305,7 @@ impl Engine {
             self.reply(id, Reply::Failed(Failure::Busy { epoch }));
             return;
         }
-        if self.reads_only && matches!(request, Request::Write { .. } | Request::Trim { .. }) {
+        if self.service.reads_only() && matches!(request, Request::Write { .. } | Request::Trim { .. }) {
             if let Request::Write { contents: buffers, .. } = &request {
                 buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
@@ -344,7 +329,7 @@ impl Engine {
     }
 
     fn written(&mut self, id: RequestId, durable: bool) {
-        match (self.failed, durable) {
+        match (self.service.has_failed(), durable) {
             (true, _) => self.reply(id, Reply::Failed(Failure::NotDurable)),
             (false, true) => self.flush(id),
             (false, false) if self.memory.hold_write(id) => {}
@@ -353,18 +338,19 @@ impl Engine {
     }
 
     fn unblock(&mut self) {
-        while let Some(id) = self.memory.next_write(self.failed) {
-            let reply = if self.failed { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
+        while let Some(id) = self.memory.next_write(self.service.has_failed()) {
+            let reply =
+                if self.service.has_failed() { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
             self.reply(id, reply);
         }
     }
 
     /// Answers when everything answered so far is durable.
     pub(crate) fn flush(&mut self, id: RequestId) {
-        if self.reads_only {
+        if self.service.reads_only() {
             // Nothing was written.
             self.reply(id, Reply::Done);
-        } else if self.failed {
+        } else if self.service.has_failed() {
             self.reply(id, Reply::Failed(Failure::NotDurable));
         } else {
             let needs_record = self.records.is_wanted() || self.owes_proof();
@@ -501,7 +487,7 @@ impl Engine {
     /// A device is lost from the generation on that no flush of it has covered.
     pub(crate) fn device_gone(&mut self, slot: Slot) {
         let now = self.first_unrecorded_generation();
-        let since = self.verification.since().map_or(now, |since| since.min(now));
+        let since = self.service.opening().since().map_or(now, |since| since.min(now));
         self.lose_member(slot, since);
     }
 
@@ -518,11 +504,11 @@ impl Engine {
         }
         self.note_loss(slot);
         self.records.want();
-        if !self.verification.is_under_way() {
+        if !self.service.is_opening() {
             self.snapshots.open_history();
         }
         self.headers.forget_device(slot);
-        self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
+        self.service.fail_if(!self.planners.stripes_bear.bears(&self.maps.absent()));
         self.lose_owed(slot);
     }
 

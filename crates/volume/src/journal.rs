@@ -70,7 +70,7 @@ impl Engine {
         slot: Slot,
     ) -> Option<ChunkSums> {
         let header = ChunkHeader::decode(bytes, self.geometry.volume).ok()?;
-        let digest = self.verification.digest(mapping.physical, slot);
+        let digest = self.service.opening().digest(mapping.physical, slot);
         if digest.is_some_and(|digest| *digest != ChunkHeader::digest_of(bytes)) {
             return None;
         }

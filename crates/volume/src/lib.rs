@@ -47,6 +47,7 @@ mod records;
 mod rings;
 mod room;
 mod scrub;
+mod service;
 mod snapshots;
 mod span;
 mod staging;

@@ -116,7 +116,7 @@ impl Engine {
     /// the checksums.
     pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         // A volume that puts things away goes on until it gets a request.
-        if (self.failed && !self.reads_only) || self.idle || self.serves_nobody() || count == 0 {
+        if !self.service.can_be_read() || self.cleaning.is_at_rest() || self.serves_nobody() || count == 0 {
             return None;
         }
         let end = first.0.checked_add(u64::from(count))?;

@@ -216,7 +216,7 @@ impl Engine {
 
     /// Begins what can be begun.
     pub(crate) fn drive_rebuild(&mut self) {
-        while !self.failed {
+        while !self.service.has_failed() {
             let rebuilding = self.rebuilding();
             let mut rebuild = self.members.rebuild.take().unwrap_or_default();
             let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();

@@ -350,7 +350,7 @@ impl Engine {
     /// A device was lost. The record that says so says why.
     pub(crate) fn note_loss(&mut self, slot: Slot) {
         let own = match () {
-            () if self.verification.is_under_way() => Reason::NOT_THERE,
+            () if self.service.is_opening() => Reason::NOT_THERE,
             () if self.noting.write_failed => Reason::WRITE_FAILED,
             () => Reason::GONE,
         };

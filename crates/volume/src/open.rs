@@ -516,7 +516,7 @@ impl Opening {
             old.noting.tell_time(self.now);
             // Only the record that is forgotten now said that the one before it was durable.
             old.records.found(used > 0);
-            old.verification.begin(self.since);
+            old.service.opening_mut().begin(self.since);
             old.members.set_apart(&self.apart);
             old.records.want_if(self.unrecorded);
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
@@ -628,7 +628,7 @@ impl Opening {
         self.phase = Phase::Done;
         let Some(engine) = &mut self.engine else { return };
         engine.io.go_on_from(self.counter);
-        engine.verification.end();
+        engine.service.opening_mut().end();
         if self.leaves_torn {
             engine.snapshots.want_everywhere();
         }

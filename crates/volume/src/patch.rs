@@ -83,7 +83,7 @@ impl Engine {
     /// Whether patches of an earlier session are still to be written.
     pub(crate) fn is_redoing(&self) -> bool {
         let goes = self.patching.going.as_ref().is_some_and(|going| going.is_redo);
-        goes || (!self.patching.redo.is_empty() && !self.failed)
+        goes || (!self.patching.redo.is_empty() && !self.service.has_failed())
     }
 
     /// Whether what lies at home of a stripe may be of two times, and nobody writes it again:

@@ -136,7 +136,11 @@ impl Engine {
     pub(crate) fn drive_scrub(&mut self) {
         loop {
             let Some(scrub) = &mut self.scrubbing else { return };
-            if scrub.outstanding > 0 || !scrub.status.running || scrub.status.paused || self.failed {
+            if scrub.outstanding > 0
+                || !scrub.status.running
+                || scrub.status.paused
+                || self.service.has_failed()
+            {
                 return;
             }
             if self.staging.has_one_before(scrub.barrier) {

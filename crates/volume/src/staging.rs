@@ -185,7 +185,8 @@ impl Engine {
     /// Where a stripe can be written ahead; none: the commit writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
         let room = self.stage_places() > self.staging.len();
-        if !room || self.failed || self.members.have_arrivals() || self.generations_left() == 0 {
+        if !room || self.service.has_failed() || self.members.have_arrivals() || self.generations_left() == 0
+        {
             return None;
         }
         self.maps.free.iter().find(|place| !self.pins.holds(*place))

@@ -324,9 +324,9 @@ impl Engine {
             suspect_stripes: self.damage.suspects().len() as u64,
             rebuilt_blocks: self.members.rebuilt_blocks(),
             scrub: self.scrub_status(),
-            failed: self.failed
-                && !(self.reads_only && self.planners.stripes_bear.bears(&self.maps.absent())),
-            reads_only: self.reads_only,
+            failed: self.service.has_failed()
+                && !(self.service.reads_only() && self.planners.stripes_bear.bears(&self.maps.absent())),
+            reads_only: self.service.reads_only(),
             next_generation: self.maps.generation,
             apart: self.members.apart().to_vec(),
             histories_forgotten: histories_are_forgotten(self.snapshots.superblock()),

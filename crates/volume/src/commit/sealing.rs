@@ -19,7 +19,7 @@ enum Amount {
 impl Engine {
     /// Starts a commit if one is wanted and none is under way.
     pub(crate) fn drive_commit(&mut self) {
-        if self.commit.is_some() || self.snapshots.is_under_way() || self.failed {
+        if self.commit.is_some() || self.snapshots.is_under_way() || self.service.has_failed() {
             self.give_up_if_failed();
             return;
         }
@@ -86,7 +86,7 @@ impl Engine {
             return;
         }
         self.begin_commit();
-        if !self.memory.has_committing() && self.commit.is_none() && !self.failed {
+        if !self.memory.has_committing() && self.commit.is_none() && !self.service.has_failed() {
             // What is to be merged or repaired has to wait, and may wait for ever.
             self.prove();
         }
@@ -137,7 +137,7 @@ impl Engine {
 
     /// A volume that has failed answers everybody and keeps nothing waiting.
     pub(crate) fn give_up_if_failed(&mut self) {
-        if !self.failed {
+        if !self.service.has_failed() {
             return;
         }
         let waiting = self.memory.take_flushes();

@@ -13,7 +13,7 @@ impl Engine {
         let failure = match self.delayed.epochs.get_mut(&epoch) {
             None => Failure::NoSuchEpoch { epoch },
             Some(known) if known.state == EpochState::Beginning => Failure::NoSuchEpoch { epoch },
-            Some(_) if self.failed => Failure::NotDurable,
+            Some(_) if self.service.has_failed() => Failure::NotDurable,
             Some(known) => {
                 if known.state == EpochState::Open {
                     known.state = EpochState::Ending;
@@ -56,7 +56,7 @@ impl Engine {
             return;
         }
         self.retry_stalled();
-        if self.failed {
+        if self.service.has_failed() {
             return self.give_up_epochs();
         }
         self.relieve_memory();

@@ -40,7 +40,7 @@ impl Engine {
         };
         let per_stripe = self.geometry.stripe_blocks();
         let (from, to) = (u64::from(known.first) * per_stripe, u64::from(known.end) * per_stripe);
-        if self.failed && !matches!(request, Request::Read { .. }) {
+        if self.service.has_failed() && !matches!(request, Request::Read { .. }) {
             return Err((Failure::NotDurable, request));
         }
         if writes && known.state != EpochState::Open {

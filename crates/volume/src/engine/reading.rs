@@ -117,7 +117,7 @@ impl Engine {
             Requester::Home { block } => self.home_content(block, content),
             Requester::CommitRow { row, index } => self.gathered_for_row(row, index, content),
             Requester::Verify => {
-                self.verification.read(content.is_some());
+                self.service.opening_mut().read(content.is_some());
                 if let Some(Operand::Buffer(buffer)) = content {
                     self.io.release(buffer);
                 }
@@ -157,7 +157,7 @@ impl Engine {
 
     /// What a user's read has found out of blocks on the devices.
     fn note_read(&mut self, epoch: Option<EpochId>, first: UserBlock, contents: &[Option<Operand>]) {
-        if epoch.is_some() || self.failed {
+        if epoch.is_some() || self.service.has_failed() {
             return;
         }
         let blocks = || (first.0..).map(UserBlock).zip(contents);

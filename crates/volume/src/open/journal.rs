@@ -247,7 +247,7 @@ impl Opening {
             }
         };
         engine.noting.tell_time(self.now);
-        engine.verification.begin(self.since);
+        engine.service.opening_mut().begin(self.since);
         engine.members.set_apart(&self.apart);
         for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
             if *gone {
@@ -279,7 +279,9 @@ impl Opening {
             match change {
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
-                    written.for_each(|(slot, digest)| engine.verification.expect(*physical, slot, digest));
+                    written.for_each(|(slot, digest)| {
+                        engine.service.opening_mut().expect(*physical, slot, digest)
+                    });
                     engine.verify_stripe(*logical);
                     self.last.0.push(*logical);
                 }
