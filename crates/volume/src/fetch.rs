@@ -7,9 +7,9 @@
 //! block read is held against its checksum under the generation of the map; one that fails is lost
 //! like one on a dead device, and the rest is planned again.
 
+use crate::delayed::OwedId;
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::{Mapping, RowKind};
-use crate::owed::OwedId;
 use crate::span::Place;
 use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, IoResult, Operand, RequestId, Seed, Slot, Sum, Urgency,

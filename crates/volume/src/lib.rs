@@ -37,7 +37,6 @@ mod members;
 mod memory;
 mod notes;
 mod open;
-mod owed;
 mod pace;
 mod patch;
 mod pins;

@@ -144,7 +144,7 @@ impl Engine {
     }
 
     fn may_patch(&self) -> bool {
-        let is_quiet = self.delayed.epochs.is_empty() && self.delayed.stripes.is_empty();
+        let is_quiet = self.delayed.is_empty();
         let is_whole =
             self.maps.has_all_members() && !self.records.is_wanted() && !self.members.have_arrivals();
         self.geometry.may_patch() && is_whole && is_quiet

@@ -312,7 +312,7 @@ impl Engine {
                 .collect(),
             dirty_blocks: self.memory.blocks() as u64,
             epochs: self.epoch_statuses(),
-            wasted_stripes: self.delayed.wasted,
+            wasted_stripes: self.delayed.wasted_stripes(),
             epoch_blocks_in_memory: self.delayed.blocks_in_memory() as u64,
             log_rows_used: self.maps.rows.len() as u64,
             log_rows: self.geometry.log_rows().into(),

@@ -1,10 +1,10 @@
 //! How an epoch ends: rounds of making what is owed, and the record that switches all of its
 //! stripes.
 
+use super::owed::{Owed, OwedId};
 use super::{Ended, Epoch, Round, SETTLING_BLOCKS_MOST};
 use crate::commit::Commit;
 use crate::engine::{Engine, IoOwner};
-use crate::owed::{Owed, OwedId};
 use crate::{Action, EpochId, EpochState, Failure, Reply, RequestId, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

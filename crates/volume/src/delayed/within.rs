@@ -1,9 +1,9 @@
 //! Requests of an epoch: writes, trims and reads.
 
+use super::owed::{OwedId, Task};
 use super::{EpochRead, ranges_of};
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::Requester;
-use crate::owed::{OwedId, Task};
 use crate::staging::PLACES_LEFT;
 use crate::{Action, EpochId, EpochState, Failure, IoResult, Operand, Request, RequestId, Slot, UserBlock};
 use std::collections::BTreeSet;
