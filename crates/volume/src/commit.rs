@@ -206,8 +206,7 @@ impl Engine {
     /// merging, the fullest first; what then is left waits.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        // Once only: it follows a patch, so that there is a record to be written in any case.
-        let patches_go_on = std::mem::take(&mut self.patching.goes_on);
+        let patches_go_on = self.patching.take_turn();
         let kept = if patches_go_on { self.rows_for_patches() } else { 0 };
         let free_rows = self.maps.free_rows.len().saturating_sub(self.pins.row_count() + kept);
         let by_stripe = self.memory.committing_stripes();
@@ -287,7 +286,7 @@ impl Engine {
                 waiting.insert(logical);
             }
         }
-        self.patching.logged = logged;
+        self.patching.set_logged(logged);
         let first_generation = self.maps.generation;
         self.memory.take(&waiting, room);
         let mut commit = Commit {

@@ -156,7 +156,7 @@ impl Engine {
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
         let recorded = !self.records.is_wanted() && !self.snapshots.is_under_way() && self.commit.is_none();
-        let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
+        let recorded = recorded && !self.is_redoing() && !self.patching.is_going();
         present && recorded && self.damage.is_empty() && !self.service.has_failed()
     }
 
@@ -269,7 +269,7 @@ impl Engine {
     /// Nobody is served until something is done, and nothing is under way that could do it: that
     /// would last for ever. No volume comes to this; whoever waits is told.
     fn give_up_if_stuck(&mut self) {
-        let works = self.commit.is_some() || self.snapshots.is_under_way() || self.patching.going.is_some();
+        let works = self.commit.is_some() || self.snapshots.is_under_way() || self.patching.is_going();
         if self.serves_nobody() && !works && self.is_idle() && self.io.is_taken() {
             self.service.fail();
             self.serve_early();

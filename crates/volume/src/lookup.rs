@@ -138,7 +138,7 @@ impl Engine {
     /// Adds where some blocks of one stripe lie.
     fn look_into(&self, logical: u32, places: Range<u32>, found: &mut Lookup) -> Option<()> {
         let is_newer = self.memory.has_any(logical, places.clone());
-        if self.is_locked(logical) || self.is_unread(logical) || is_newer {
+        if self.patching.is_locked(logical) || self.is_unread(logical) || is_newer {
             return None;
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();

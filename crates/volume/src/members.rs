@@ -326,7 +326,7 @@ impl Engine {
         let most = if rebuild.blocks_under_way < WINDOW_BLOCKS / 2 { WINDOW_BLOCKS } else { 0 };
         while rebuild.next < self.geometry.logical_stripes() && rebuild.blocks_under_way < most {
             let logical = rebuild.next;
-            if self.is_locked(logical) {
+            if self.patching.is_locked(logical) {
                 // It goes on when it is written.
                 break;
             }

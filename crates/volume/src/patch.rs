@@ -54,23 +54,61 @@ const ROWS_AT_A_TIME: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Patching {
     /// Blocks that the last commit wrote to the log: so many should go home.
-    pub(crate) logged: usize,
+    logged: usize,
     /// A patch has just gone home: the next commit leaves stripes to patches that are cheaper to
     /// patch than to merge.
-    pub(crate) goes_on: bool,
+    goes_on: bool,
     /// Stripes that went home, and the user's blocks that did: the next record forgets them.
     home: BTreeMap<u32, Vec<UserBlock>>,
     /// Patches of the last record when the volume was opened.
-    pub(crate) redo: BTreeMap<u32, StripePatch>,
-    pub(crate) going: Option<Going>,
+    redo: BTreeMap<u32, StripePatch>,
+    going: Option<Going>,
     /// Stripes that are patched: no user begins to read them.
-    pub(crate) locked: BTreeSet<u32>,
+    locked: BTreeSet<u32>,
     /// Reads of users that wait for such stripes.
     held: Vec<(UserBlock, Requester)>,
     /// By the cells of one offset that change.
     plans: BTreeMap<Vec<CellIndex>, Arc<UpdatePlan>>,
     /// Stripes that went home since the volume was opened.
-    pub(crate) stripes: u64,
+    stripes: u64,
+}
+
+impl Patching {
+    /// Tests whether stripes are on their way home.
+    pub(crate) fn is_going(&self) -> bool {
+        self.going.is_some()
+    }
+
+    /// Writes a patch of the last record again, before anything else.
+    pub(crate) fn redo(&mut self, patch: StripePatch) {
+        self.redo.insert(patch.logical, patch);
+    }
+
+    /// Tests whether patches of the last record are still to be written.
+    pub(crate) fn has_redo(&self) -> bool {
+        !self.redo.is_empty()
+    }
+
+    /// A commit begins: whether it leaves stripes to patches. Once only, because it follows a
+    /// patch, so that there is a record to be written in any case.
+    pub(crate) fn take_turn(&mut self) -> bool {
+        std::mem::take(&mut self.goes_on)
+    }
+
+    /// A commit writes so many blocks to the log: as many should go home.
+    pub(crate) fn set_logged(&mut self, blocks: usize) {
+        self.logged = blocks;
+    }
+
+    /// Tests whether a stripe is patched, so that users' reads of it wait.
+    pub(crate) fn is_locked(&self, logical: u32) -> bool {
+        self.locked.contains(&logical)
+    }
+
+    /// Stripes that went home since the volume was opened.
+    pub(crate) fn stripes(&self) -> u64 {
+        self.stripes
+    }
 }
 
 /// A stripe to be patched.
@@ -358,11 +396,6 @@ impl Engine {
             self.release_update(update);
         }
         self.unlock();
-    }
-
-    /// Tests whether a stripe is patched, so that users' reads of it wait.
-    pub(crate) fn is_locked(&self, logical: u32) -> bool {
-        self.patching.locked.contains(&logical)
     }
 
     /// Keeps a user's read of a stripe that is patched.

@@ -42,7 +42,7 @@ const RECORDED_WINDOWS: u64 = 64;
 /// A scrub, running, paused or at its end.
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
-    pub(crate) status: ScrubStatus,
+    status: ScrubStatus,
     metadata: Metadata,
     /// The snapshot that a repair ends with is asked for.
     mends: bool,
@@ -149,7 +149,7 @@ impl Engine {
                 return;
             }
             let next = scrub.next_stripe;
-            if self.is_redoing() || self.is_locked(next) {
+            if self.is_redoing() || self.patching.is_locked(next) {
                 return;
             }
             let Some(scrub) = &mut self.scrubbing else { return };
@@ -278,7 +278,7 @@ impl Engine {
         let mut blocks = 0;
         while scrub.next_stripe < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
             let logical = scrub.next_stripe;
-            if self.patching.locked.contains(&logical) {
+            if self.patching.is_locked(logical) {
                 break;
             }
             scrub.next_stripe += 1;

@@ -206,7 +206,7 @@ impl Volume {
     /// [`Geometry::may_patch`].
     pub fn patched_stripes(&self) -> Option<u64> {
         match &self.inner {
-            Inner::Serving(engine) => engine.geometry.may_patch().then_some(engine.patching.stripes),
+            Inner::Serving(engine) => engine.geometry.may_patch().then_some(engine.patching.stripes()),
             _ => None,
         }
     }

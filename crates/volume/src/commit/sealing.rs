@@ -23,10 +23,10 @@ impl Engine {
             self.give_up_if_failed();
             return;
         }
-        if self.patching.going.is_some() {
+        if self.patching.is_going() {
             return;
         }
-        if !self.patching.redo.is_empty() {
+        if self.patching.has_redo() {
             // Before any record: only the last one's patches are known to an opening.
             self.redo_patches();
             return;

@@ -70,7 +70,7 @@ impl Engine {
             return Newest::Memory(content);
         }
         match () {
-            () if is_users && self.is_locked(logical) => Newest::Held,
+            () if is_users && self.patching.is_locked(logical) => Newest::Held,
             () if may_be_logged && self.maps.log.contains_key(&block) => Newest::Log,
             () if self.is_unread(logical) => Newest::Unread,
             () if self.maps.stripes[logical as usize].is_some() => Newest::Stripe(logical),

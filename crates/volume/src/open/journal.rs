@@ -289,7 +289,7 @@ impl Opening {
                     engine.verify_row(*row);
                     self.last.1.push(*row);
                 }
-                Change::Patch(patch) => _ = engine.patching.redo.insert(patch.logical, patch.clone()),
+                Change::Patch(patch) => engine.patching.redo(patch.clone()),
                 Change::Unmap { .. }
                 | Change::Forget { .. }
                 | Change::Member { .. }
