@@ -80,7 +80,7 @@ impl Engine {
             // One small burst says little about the next one.
             self.cleaning.burst = written.max(self.cleaning.burst / 2);
         }
-        let now = (self.noting.now(), self.maps.generation);
+        let now = (self.noting.now(), self.maps.generation());
         match self.cleaning.mark {
             Some((since, generation)) if since.saturating_add(LOG_AGE) <= now.0 => {
                 self.cleaning.old = self.stripes_logged_before(generation);
@@ -93,7 +93,7 @@ impl Engine {
 
     /// Returns stripes with a block in a row older than a generation.
     fn stripes_logged_before(&self, generation: u64) -> BTreeSet<u32> {
-        let rows = self.maps.rows.values().filter(|row| row.generation < generation);
+        let rows = self.maps.rows().values().filter(|row| row.generation < generation);
         let blocks = rows.flat_map(|row| row.blocks.iter().flatten());
         let of_users = blocks.filter(|&&block| !self.geometry.is_home(block));
         of_users.map(|&block| self.geometry.locate(block).0).collect()
@@ -101,7 +101,7 @@ impl Engine {
 
     /// Tests for fewer than a quarter of the rows free.
     pub(crate) fn log_is_low(&self) -> bool {
-        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
+        self.maps.log_blocks() > 0 && self.maps.free_rows().len() < self.geometry.log_rows() as usize / 4
     }
 
     /// Tests for a reason to clean a log that is not low.
@@ -114,7 +114,7 @@ impl Engine {
     fn needs_rows_for_a_burst(&self) -> bool {
         let quarter = self.geometry.log_rows() as usize / 4;
         let kept = quarter + (self.cleaning.burst / 2).min(quarter);
-        !self.maps.log.is_empty() && self.maps.free_rows.len() < kept
+        self.maps.log_blocks() > 0 && self.maps.free_rows().len() < kept
     }
 
     /// Returns stripes to merge so that the log empties, fullest first; without those that are
@@ -132,7 +132,7 @@ impl Engine {
                 && !self.damage.is_broken(logical)
                 && !(patches_go_on && self.is_left_to_patches(count, logical))
         };
-        let logged = self.maps.logged.iter().map(|(&logical, &count)| (count, logical));
+        let logged = self.maps.logged().iter().map(|(&logical, &count)| (count, logical));
         let mut heavy: Vec<(u32, u32)> = logged.filter(|&(count, l)| is_meant(count, l)).collect();
         heavy.sort_unstable_by(|a, b| b.cmp(a));
         heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical).collect()
@@ -192,7 +192,7 @@ impl Engine {
 
     /// Forgets the age of stripes without blocks in the log.
     pub(crate) fn forget_clean_stripes(&mut self) {
-        let logged = &self.maps.logged;
+        let logged = self.maps.logged();
         self.cleaning.old.retain(|logical| logged.contains_key(logical));
     }
 }

@@ -208,10 +208,10 @@ impl Engine {
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let patches_go_on = self.patching.take_turn();
         let kept = if patches_go_on { self.rows_for_patches() } else { 0 };
-        let free_rows = self.maps.free_rows.len().saturating_sub(self.pins.row_count() + kept);
+        let free_rows = self.maps.free_rows().len().saturating_sub(self.pins.row_count() + kept);
         let by_stripe = self.memory.committing_stripes();
         let is_full = |count: usize| count == per_stripe;
-        let usable = self.maps.free.iter().filter(|stripe| !self.pins.holds(*stripe));
+        let usable = self.maps.free().iter().filter(|stripe| !self.pins.holds(*stripe));
         let most = by_stripe.len() + self.damage.suspects().len() + MERGES_MOST;
         let mut free: Vec<u32> = usable.take(most).collect();
         free.reverse();
@@ -267,7 +267,7 @@ impl Engine {
             } else {
                 room -= bytes.max(switch_bytes);
                 logged += count;
-                let in_log = self.maps.logged.get(&logical).copied().unwrap_or(0);
+                let in_log = self.maps.logged_of(logical);
                 rank.push((count + in_log as usize, logical));
             }
         }
@@ -275,7 +275,7 @@ impl Engine {
         while self.rows_needed(logged) > free_rows {
             let Some((_, logical)) = rank.pop() else { break };
             logged -= by_stripe[&logical];
-            let in_log = self.maps.logged.get(&logical).copied().unwrap_or(0);
+            let in_log = self.maps.logged_of(logical);
             let count = in_log + by_stripe[&logical] as u32;
             if patches_go_on && self.is_left_to_patches(count, logical) {
                 waiting.insert(logical);
@@ -287,7 +287,7 @@ impl Engine {
             }
         }
         self.patching.set_logged(logged);
-        let first_generation = self.maps.generation;
+        let first_generation = self.maps.generation();
         self.memory.take(&waiting, room);
         let mut commit = Commit {
             ahead: ahead.values().copied().collect(),
@@ -312,7 +312,7 @@ impl Engine {
             .collect();
         commit.rows = self.fill_rows(&to_log, generation);
         self.cleaning.rows_are_written(commit.rows.len());
-        self.maps.generation = generation + commit.rows.len() as u64;
+        self.maps.use_generations(commit.stripes.len() + commit.rows.len());
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && self.memory.taken().is_empty();
         let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
@@ -351,16 +351,17 @@ impl Engine {
         copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
     ) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        let mut commit = Commit { outstanding: 1, again: true, copies, ..Commit::new(self.maps.generation) };
+        let mut commit =
+            Commit { outstanding: 1, again: true, copies, ..Commit::new(self.maps.generation()) };
         for &logical in stripes {
-            let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
+            let Some(mapping) = self.maps.mapping(logical) else { continue };
             let Mapping { physical, generation } = mapping;
             // A device that dies under way lacks what is written again.
             commit.first_generation = commit.first_generation.min(generation);
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
         }
         for &number in rows {
-            let Some(row) = self.maps.rows.get(&number) else { continue };
+            let Some(row) = self.maps.row(number) else { continue };
             commit.first_generation = commit.first_generation.min(row.generation);
             commit.rows.push(RowWrite {
                 row: number,
@@ -423,7 +424,7 @@ impl Engine {
         let full = self.planners.row.code().data().len();
         let columns = self.geometry.slots();
         let copies = self.geometry.tolerance() + 1;
-        let usable = self.maps.free_rows.iter().filter(|row| !self.pins.holds_row(*row));
+        let usable = self.maps.free_rows().iter().filter(|row| !self.pins.holds_row(*row));
         let mut free: Vec<u32> = usable.take(self.rows_needed(blocks.len())).collect();
         free.reverse();
         let mut rows = Vec::new();
@@ -703,7 +704,7 @@ impl Engine {
             changes.extend(patches.into_iter().map(Change::Patch));
         }
         if commit.members_changed {
-            for (slot, state) in self.maps.members.iter().enumerate() {
+            for (slot, state) in self.maps.members().iter().enumerate() {
                 changes.push(Change::Member { slot: Slot(slot as u32), state: *state });
             }
         }
@@ -794,7 +795,7 @@ impl Engine {
             row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
         self.forget_clean_stripes();
-        if self.maps.notes.has_ranges() || self.damage.has_broken() {
+        if self.maps.notes().has_ranges() || self.damage.has_broken() {
             let written = taken.blocks.stripes().flat_map(|(logical, blocks)| {
                 let first = u64::from(logical) * per_stripe;
                 blocks.iter().map(move |&(place, _)| UserBlock(first + u64::from(place)))

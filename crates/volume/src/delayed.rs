@@ -312,7 +312,7 @@ impl Engine {
             if owed.dropped {
                 continue;
             }
-            assert!(self.maps.free.contains(physical), "place {physical} of an epoch is mapped");
+            assert!(self.maps.free().contains(physical), "place {physical} of an epoch is mapped");
             assert!(self.pins.holds(physical), "place {physical} of an epoch is not held");
             let known = &self.delayed.epochs[&owed.epoch];
             assert!(known.first <= owed.logical && owed.logical < known.end, "stripe of no epoch");

@@ -31,8 +31,7 @@ use crate::{
     Action, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request, RequestId,
     Slot, UserBlock,
 };
-use pantile_format::Generation;
-use pantile_format::volume::{MemberState, Superblock};
+use pantile_format::volume::Superblock;
 
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
@@ -73,7 +72,7 @@ impl Engine {
         records: Records,
         counter: u64,
     ) -> Result<Engine, pantile_code::CodeError> {
-        let noting = Noting::after(&maps.notes, geometry.slots());
+        let noting = Noting::after(maps.notes(), geometry.slots());
         Ok(Engine {
             members: Members::default(),
             scrubbing: None,
@@ -102,9 +101,9 @@ impl Engine {
     /// written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
         self.service.opening_mut().believe();
-        self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
+        self.maps.raise_generation(superblock.generation_floor.0);
         self.snapshots.begin_session(superblock);
-        self.records.begin_session(self.maps.generation);
+        self.records.begin_session(self.maps.generation());
     }
 
     /// Keeps no more chunk headers in memory than these, beside those in use.
@@ -493,12 +492,9 @@ impl Engine {
 
     fn lose_member(&mut self, slot: Slot, since: u64) {
         self.members.lose(slot);
-        let missed_from = match self.maps.members[slot.0 as usize] {
-            MemberState::Lost { .. } => return,
-            MemberState::Present => Generation(since),
-            MemberState::Rebuilding { missed_from, .. } => missed_from,
-        };
-        self.maps.members[slot.0 as usize] = MemberState::Lost { missed_from };
+        if !self.maps.lose(slot, since) {
+            return;
+        }
         if let Some(updates) = self.commit.as_mut().and_then(|commit| commit.patch.as_mut()) {
             updates.has_lost = true;
         }

@@ -32,7 +32,7 @@ impl Engine {
             let (logical, place) = self.geometry.locate(UserBlock(at));
             let behind = ((u64::from(logical) + 1) * self.geometry.stripe_blocks()).min(end);
             let (from, to) = (UserBlock(at), UserBlock(behind));
-            let in_pieces = self.maps.log.range(from..to).next().is_some()
+            let in_pieces = self.maps.logged_within(from..to).next().is_some()
                 || self.memory.has_blocks(logical, place..place + (behind - at) as u32);
             match in_pieces {
                 true => (at..behind).for_each(|block| note(1, self.is_hole(UserBlock(block)))),
@@ -47,7 +47,7 @@ impl Engine {
         let (logical, place) = self.geometry.locate(block);
         match self.memory.content(logical, place) {
             Some(content) => content == Operand::Zeros,
-            None => !self.maps.log.contains_key(&block) && self.maps.stripes[logical as usize].is_none(),
+            None => !self.maps.is_logged(block) && self.maps.mapping(logical).is_none(),
         }
     }
 }

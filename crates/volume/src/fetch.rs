@@ -156,9 +156,9 @@ pub(crate) struct ChunkSums {
 impl Engine {
     /// Begins to get a block that is mapped to the log or to a stripe.
     pub(crate) fn fetch(&mut self, block: UserBlock, requester: Requester) {
-        let (word, wanted) = match self.maps.log.get(&block) {
+        let (word, wanted) = match self.maps.log_place(block) {
             Some(log) => {
-                let row = &self.maps.rows[&log.row];
+                let row = &self.maps.rows()[&log.row];
                 let address = self.geometry.row_block(log.row);
                 let copies = self.geometry.tolerance() + 1;
                 let (range, wanted) = match row.kind {
@@ -182,7 +182,7 @@ impl Engine {
     /// Begins to get a block of a mapped stripe, whatever the log has of it.
     pub(crate) fn fetch_from_stripe(&mut self, block: UserBlock, requester: Requester) {
         let (logical, place) = self.geometry.locate(block);
-        let Some(mapping) = self.maps.stripes[logical as usize] else {
+        let Some(mapping) = self.maps.mapping(logical) else {
             unreachable!("unmapped blocks are zeros and are not fetched")
         };
         let (cell, offset) = self.geometry.cell_of(place);
@@ -205,7 +205,7 @@ impl Engine {
 
     /// Begins to get one cell of a log row, data or parity.
     pub(crate) fn fetch_row_cell(&mut self, number: u32, cell: usize, requester: Requester) {
-        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
+        let Some(row) = self.maps.row(number).cloned() else { return };
         let address = self.geometry.row_block(number);
         let copies = self.geometry.tolerance() + 1;
         let (range, wanted) = match row.kind {
@@ -219,7 +219,7 @@ impl Engine {
 
     /// Every block of a stripe is to be had, parity included.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
-        let Some(mapping) = self.maps.stripes[logical as usize] else { return };
+        let Some(mapping) = self.maps.mapping(logical) else { return };
         self.reads.fetch_later([Later::VerifyStripe { logical, mapping }]);
     }
 
@@ -240,7 +240,7 @@ impl Engine {
 
     /// Every block of a log row is to be read, each for itself.
     pub(crate) fn verify_row(&mut self, number: u32) {
-        let cells = self.maps.rows.get(&number).map_or(0, |row| row.cells.len());
+        let cells = self.maps.row(number).map_or(0, |row| row.cells.len());
         self.reads.fetch_later((0..cells).map(|cell| Later::VerifyRowCell { row: number, cell }));
     }
 
@@ -289,7 +289,7 @@ impl Engine {
 
     /// Begins to get a block of a log row, current or not.
     pub(crate) fn fetch_from_row(&mut self, number: u32, index: usize, requester: Requester) {
-        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
+        let Some(row) = self.maps.row(number).cloned() else { return };
         let address = self.geometry.row_block(number);
         let copies = self.geometry.tolerance() + 1;
         let (range, wanted) = match row.kind {
@@ -528,9 +528,7 @@ impl Engine {
                 self.is_settled_as_of(owed, version)
             }
             (Word::Stripe { .. }, _) => true,
-            (Word::Row { row, generation, .. }, _) => {
-                self.maps.rows.get(row).is_some_and(|now| now.generation == *generation)
-            }
+            (Word::Row { row, generation, .. }, _) => self.maps.row_as_of(*row, *generation).is_some(),
         }
     }
 
@@ -581,7 +579,7 @@ impl Engine {
         match word {
             Word::Stripe { logical, mapping, .. } => self.suspect_stripe(*logical, *mapping),
             Word::Row { row, generation, .. } => {
-                if let Some(row) = self.maps.rows.get(row).filter(|now| now.generation == *generation) {
+                if let Some(row) = self.maps.row_as_of(*row, *generation) {
                     let homes = row.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0);
                     homes.for_each(|home| self.damage.suspect(home));
                 }
@@ -590,7 +588,7 @@ impl Engine {
     }
 
     pub(crate) fn suspect_stripe(&mut self, logical: u32, mapping: Mapping) {
-        let is_current = self.maps.stripes[logical as usize] == Some(mapping);
+        let is_current = self.maps.mapping(logical) == Some(mapping);
         if is_current {
             self.damage.suspect(logical);
         }
@@ -662,10 +660,10 @@ impl Engine {
         let (block, requester) = (fetch.block, fetch.requester);
         let moved = match &fetch.word {
             Word::Stripe { logical, mapping, .. } => {
-                self.maps.stripes[*logical as usize] != Some(*mapping) || self.maps.log.contains_key(&block)
+                self.maps.mapping(*logical) != Some(*mapping) || self.maps.is_logged(block)
             }
             Word::Row { generation, .. } => {
-                self.maps.log.get(&block).and_then(|l| self.maps.rows.get(&l.row)).map(|r| r.generation)
+                self.maps.log_place(block).and_then(|l| self.maps.row(l.row)).map(|r| r.generation)
                     != Some(*generation)
             }
         };

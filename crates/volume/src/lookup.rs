@@ -147,7 +147,7 @@ impl Engine {
         let mut from_log: Vec<u32> = Vec::new();
         let mut from_cells: Vec<CellRange> = Vec::new();
         let mut at = places.start;
-        for (&block, _) in self.maps.log.range(user(places.start)..user(places.end)) {
+        for block in self.maps.logged_within(user(places.start)..user(places.end)) {
             let place = (block.0 - first) as u32;
             self.add_cells(at..place, &mut from_cells);
             from_log.push(place);
@@ -187,7 +187,7 @@ impl Engine {
         if wanted.is_empty() {
             return Some(Vec::new());
         }
-        let mapping = self.maps.stripes[logical as usize]?;
+        let mapping = self.maps.mapping(logical)?;
         let gone = self.lost_cells(logical, mapping);
         let cells = wanted.iter().map(|(cell, _)| *cell).collect();
         let gone = self.avoided_cells_known(mapping, gone, &cells)?;
@@ -292,8 +292,8 @@ impl Engine {
     }
 
     fn look_into_log(&self, block: UserBlock) -> Option<Stretch> {
-        let log = self.maps.log.get(&block)?;
-        let row = self.maps.rows.get(&log.row)?;
+        let log = self.maps.log_place(block)?;
+        let row = self.maps.rows().get(&log.row)?;
         let index = match row.kind {
             RowKind::Coded => log.index as usize,
             RowKind::Copies => log.index as usize * (self.geometry.tolerance() + 1),

@@ -24,8 +24,7 @@ use crate::span::{Place, Target};
 use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
 };
-use pantile_format::Generation;
-use pantile_format::volume::{EventKind, HistoryId, LogicalStripe, MemberState};
+use pantile_format::volume::{EventKind, HistoryId, MemberState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks made again at a time: 8 MiB. When fewer than half of them are under way, more are begun.
@@ -173,7 +172,7 @@ impl Engine {
 
     /// A device answers in a slot that was lost.
     pub(crate) fn device_came(&mut self, slot: Slot, found: Found) {
-        let known = self.maps.members.get(slot.0 as usize);
+        let known = self.maps.members().get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
             self.members.arrivals.insert(slot, found);
             // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
@@ -184,17 +183,11 @@ impl Engine {
 
     /// Lets those take part that have come. Nothing is being made durable.
     pub(crate) fn admit_arrivals(&mut self) {
-        let missed_until = Generation(self.maps.generation);
         for (slot, found) in std::mem::take(&mut self.members.arrivals) {
-            let missed_from = match (self.maps.members[slot.0 as usize], found) {
-                (MemberState::Lost { .. }, Found::Blank) => Generation(0),
-                (MemberState::Lost { missed_from }, Found::Stale) => missed_from.min(missed_until),
-                _ => continue,
-            };
+            if !self.maps.admit(slot, found == Found::Blank) {
+                continue;
+            }
             self.note_arrival(slot, found == Found::Blank);
-            let cursor = LogicalStripe(0);
-            self.maps.members[slot.0 as usize] =
-                MemberState::Rebuilding { missed_from, missed_until, cursor };
             self.snapshots.lack_text([slot]);
             self.records.want();
         }
@@ -205,7 +198,7 @@ impl Engine {
 
     /// The devices that are being rebuilt, and how far each is.
     fn rebuilding(&self) -> Vec<(Slot, u32)> {
-        let members = (0..).map(Slot).zip(&self.maps.members);
+        let members = (0..).map(Slot).zip(self.maps.members());
         members
             .filter_map(|(slot, state)| match state {
                 MemberState::Rebuilding { cursor, .. } => Some((slot, cursor.0 as u32)),
@@ -249,7 +242,7 @@ impl Engine {
             let (ends, cursor) = (self.geometry.logical_stripes(), rebuilding.iter().map(|&(_, c)| c).min());
             if cursor.is_none_or(|cursor| cursor >= ends) {
                 for &slot in &rebuild.slots {
-                    self.maps.members[slot.0 as usize] = MemberState::Present;
+                    self.maps.is_whole(slot);
                     self.event(EventKind::WHOLE, Some(slot), 0);
                 }
                 self.members.rebuild = Some(rebuild);
@@ -268,7 +261,7 @@ impl Engine {
     fn rebuild_rows(&mut self, mut rebuild: Rebuild) {
         let mut wanted: Vec<(u32, usize)> = Vec::new();
         let mut next = None;
-        for (&number, row) in self.maps.rows.range(rebuild.next_row..) {
+        for (&number, row) in self.maps.rows().range(rebuild.next_row..) {
             if wanted.len() as u64 >= WINDOW_BLOCKS / 8 {
                 next = Some(number);
                 break;
@@ -331,7 +324,7 @@ impl Engine {
                 break;
             }
             rebuild.next += 1;
-            let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
+            let Some(mapping) = self.maps.mapping(logical) else { continue };
             let slots: Vec<Slot> = rebuild
                 .slots
                 .iter()
@@ -497,9 +490,7 @@ impl Engine {
             self.records.want();
         }
         for slot in &rebuild.slots {
-            if let MemberState::Rebuilding { cursor, .. } = &mut self.maps.members[slot.0 as usize] {
-                *cursor = (*cursor).max(LogicalStripe(flush.behind.into()));
-            }
+            self.maps.move_cursor(*slot, flush.behind);
         }
     }
 

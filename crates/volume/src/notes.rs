@@ -17,7 +17,7 @@
 
 use crate::bad::BadChunks;
 use crate::engine::Engine;
-use crate::maps::{Change, Maps};
+use crate::maps::Change;
 use crate::status::DeviceCounts;
 use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{
@@ -211,15 +211,6 @@ fn nothing_known(slot: Slot) -> DeviceNote {
     }
 }
 
-impl Maps {
-    /// Notes that stripes are written again, or read as zeros.
-    pub(crate) fn stripes_written(&mut self, first: u32, count: u32) {
-        self.notes.bad.stripes_are_written(first, count);
-        let per_stripe = self.stripe_blocks();
-        self.notes.written(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
-    }
-}
-
 /// Notes that no record has yet, and what the next one will be of.
 #[derive(Debug)]
 pub(crate) struct Noting {
@@ -319,7 +310,7 @@ impl Noting {
 impl Engine {
     /// Says something from now on; `at_once`: a record is written for it.
     pub(crate) fn note(&mut self, note: Note, at_once: bool) {
-        self.maps.notes.apply(&note);
+        self.maps.notes_mut().apply(&note);
         self.noting.owe(note);
         self.records.want_if(at_once);
     }
@@ -337,7 +328,7 @@ impl Engine {
 
     /// What is known of a device, what it has done in this session included.
     pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
-        let known = self.maps.notes.devices.get(&slot).copied().unwrap_or(nothing_known(slot));
+        let known = self.maps.notes().devices.get(&slot).copied().unwrap_or(nothing_known(slot));
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
         let counts = &self.noting.counts[slot.0 as usize];
         DeviceNote {
@@ -377,7 +368,7 @@ impl Engine {
 
     /// Blocks cannot be had: kept until they are written again or can be.
     pub(crate) fn note_lost(&mut self, blocks: &[UserBlock]) {
-        let lost = |block: &&UserBlock| !self.maps.notes.is_lost(**block, 1);
+        let lost = |block: &&UserBlock| !self.maps.notes().is_lost(**block, 1);
         let new: Vec<UserBlock> = blocks.iter().filter(lost).copied().collect();
         let since = self.noting.now;
         for (first, count) in runs(&new) {
@@ -388,14 +379,14 @@ impl Engine {
 
     /// Blocks on the devices could be read: those that were called lost are not.
     pub(crate) fn note_had(&mut self, first: UserBlock, count: u64) {
-        let lost: Vec<(UserBlock, u64)> = self.maps.notes.lost_within(first, count).collect();
+        let lost: Vec<(UserBlock, u64)> = self.maps.notes().lost_within(first, count).collect();
         for (first, count) in lost {
             self.note_good(first, count);
         }
     }
 
     fn note_good(&mut self, first: UserBlock, count: u64) {
-        if self.maps.notes.is_lost(first, count) {
+        if self.maps.notes().is_lost(first, count) {
             let (is_lost, since) = (false, self.noting.now);
             self.note(Note::Range(RangeNote { first, count, is_lost, since }), false);
         }
@@ -404,11 +395,11 @@ impl Engine {
     /// What users wrote is durable: it is what they wrote. Whoever waits for that waits for the
     /// record of what was lost.
     pub(crate) fn note_rewritten(&mut self, blocks: &[UserBlock]) {
-        if !self.maps.notes.has_ranges() {
+        if !self.maps.notes().has_ranges() {
             return;
         }
         for (first, count) in runs(blocks) {
-            self.records.want_if(self.maps.notes.is_lost(first, count));
+            self.records.want_if(self.maps.notes().is_lost(first, count));
             self.note_good(first, count);
         }
     }
@@ -448,13 +439,13 @@ impl Engine {
     fn refresh_notes(&mut self) {
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             let now = self.device_note(slot);
-            let known = self.maps.notes.devices.get(&slot);
+            let known = self.maps.notes().devices.get(&slot);
             let is_worth_it = known.is_some() || now.checksum_errors + now.media_errors > 0;
             if is_worth_it && known != Some(&now) {
                 self.note(Note::Device(now), false);
             }
         }
-        if let Some(scrub) = self.scrub_note().filter(|scrub| self.maps.notes.scrub != Some(*scrub)) {
+        if let Some(scrub) = self.scrub_note().filter(|scrub| self.maps.notes().scrub != Some(*scrub)) {
             self.note(Note::Scrub(scrub), false);
         }
     }
@@ -474,7 +465,7 @@ impl Engine {
             self.noting.owed.pop_front();
             if let Note::Bad(bad @ BadNote { is_bad: true, .. }) = note {
                 // What was written since is good, by a record that may be older than this one.
-                let parts = self.maps.notes.bad.still_bad(&bad);
+                let parts = self.maps.notes().bad.still_bad(&bad);
                 if parts[..] != [bad] {
                     parts.into_iter().rev().for_each(|part| self.noting.owed.push_front(Note::Bad(part)));
                     continue;
@@ -493,7 +484,7 @@ impl Engine {
     pub(crate) fn notes_for_snapshot(&mut self) -> Vec<Note> {
         self.refresh_notes();
         self.noting.owed.clear();
-        self.maps.notes.all()
+        self.maps.notes().all()
     }
 }
 

@@ -458,7 +458,7 @@ impl Opening {
     /// without that of the newest session that has changed anything was not there. What it lacks is
     /// not known, so all of it is made anew.
     fn older(&self, maps: &Maps) -> Vec<Slot> {
-        let counts = |slot: &Slot| match maps.members[slot.0 as usize] {
+        let counts = |slot: &Slot| match maps.members()[slot.0 as usize] {
             MemberState::Present => true,
             MemberState::Lost { .. } => false,
             // One that was let in just now may have got the maps, and its superblock not yet.
@@ -538,7 +538,7 @@ impl Opening {
         let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
         // Behind all that the session before can have given: what its maps have, and one commit
         // that was forgotten.
-        let given = engine.maps.generation.max(self.seen.floor);
+        let given = engine.maps.generation().max(self.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
         // Without all devices it could be that the others are opened elsewhere.

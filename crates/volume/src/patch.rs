@@ -171,7 +171,7 @@ impl Engine {
 
     /// Tests a stripe with so many blocks in the log: patched sooner or later, not merged.
     pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
-        self.maps.stripes[logical as usize].is_some()
+        self.maps.mapping(logical).is_some()
             && self.damage.is_sound(logical)
             && self.is_cheap_to_patch(count.into())
     }
@@ -202,7 +202,7 @@ impl Engine {
         if chosen.is_empty() {
             return false;
         }
-        let mut commit = Commit::new(self.maps.generation);
+        let mut commit = Commit::new(self.maps.generation());
         let (mut wanted, mut targets, mut updates) = (Vec::new(), Vec::new(), Vec::new());
         for (index, Chosen { update, blocks }) in chosen.into_iter().enumerate() {
             let first = UserBlock(u64::from(update.logical) * self.geometry.stripe_blocks());
@@ -234,9 +234,9 @@ impl Engine {
     /// for; each with all of its blocks in the log that one entry of a record can name.
     fn choose_patches(&mut self) -> Vec<Chosen> {
         let mut rows: Vec<(u64, u32)> =
-            self.maps.rows.iter().map(|(&number, row)| (row.generation, number)).collect();
+            self.maps.rows().iter().map(|(&number, row)| (row.generation, number)).collect();
         rows.sort_unstable();
-        let free_rows = self.maps.free_rows.len().saturating_sub(self.pins.row_count());
+        let free_rows = self.maps.free_rows().len().saturating_sub(self.pins.row_count());
         let least = ROWS_AT_A_TIME * self.planners.row.code().data().len();
         let most = self.patching.logged.max(least).min(BLOCKS_MOST);
         let mut room = self.record_room() / 2;
@@ -245,7 +245,7 @@ impl Engine {
         let mut chosen: Vec<Chosen> = Vec::new();
         let log_bytes = 24 + 16 * (self.geometry.tolerance() as u64 + 1).max(2);
         for (_, row) in rows {
-            let blocks = self.maps.rows.get(&row).into_iter().flat_map(|row| row.blocks.iter().flatten());
+            let blocks = self.maps.row(row).into_iter().flat_map(|row| row.blocks.iter().flatten());
             let stripes: Vec<u32> = blocks.map(|&block| self.geometry.locate(block).0).collect();
             for logical in stripes {
                 if users >= most {
@@ -269,8 +269,8 @@ impl Engine {
 
     /// Where a stripe lies that may be patched, and is not better merged.
     fn patchable(&self, logical: u32) -> Option<Mapping> {
-        let mapping = self.maps.stripes[logical as usize]?;
-        let count = self.maps.logged.get(&logical).copied().unwrap_or(0);
+        let mapping = self.maps.mapping(logical)?;
+        let count = self.maps.logged_of(logical);
         let is_free = !self.pins.holds(mapping.physical)
             && self.damage.is_sound(logical)
             && !self.memory.is_of_a_whole(logical);
@@ -282,9 +282,10 @@ impl Engine {
     /// for an entry of a record. `None`: to merge the stripe costs no more.
     fn choose(&mut self, logical: u32, mapping: Mapping) -> Option<Chosen> {
         let first = u64::from(logical) * self.geometry.stripe_blocks();
-        let logged = self.maps.log.range(UserBlock(first)..UserBlock(first + self.geometry.stripe_blocks()));
+        let logged =
+            self.maps.logged_within(UserBlock(first)..UserBlock(first + self.geometry.stripe_blocks()));
         let place = |block: UserBlock| (block, self.geometry.cell_of(self.geometry.locate(block).1));
-        let mut blocks: Vec<(UserBlock, Place)> = logged.map(|(&block, _)| place(block)).collect();
+        let mut blocks: Vec<(UserBlock, Place)> = logged.map(place).collect();
         let all = blocks.len() as u64;
         loop {
             let new = blocks.iter().map(|&(_, place)| (place, Operand::Zeros)).collect();
@@ -326,8 +327,8 @@ impl Engine {
                 (self.geometry.block_of(update.logical, cell, offset), Operand::Buffer(buffer))
             }));
         }
-        commit.rows = self.fill_rows(&home, self.maps.generation);
-        self.maps.generation += commit.rows.len() as u64;
+        commit.rows = self.fill_rows(&home, self.maps.generation());
+        self.maps.use_generations(commit.rows.len());
         let laid_out: usize = commit.rows.iter().map(|row| row.blocks.len()).sum();
         if has_lost || laid_out < home.len() {
             self.commit = Some(commit);
@@ -412,7 +413,7 @@ impl Engine {
 
     /// What is home is remembered until a record says so.
     fn came_home(&mut self, patch: &StripePatch) {
-        let physical = self.maps.stripes[patch.logical as usize].map_or(0, |mapping| mapping.physical);
+        let physical = self.maps.mapping(patch.logical).map_or(0, |mapping| mapping.physical);
         let blocks = patch
             .places(physical, &self.geometry)
             .map(|(_, cell, offset, _)| self.geometry.block_of(patch.logical, cell, offset))

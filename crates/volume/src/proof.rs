@@ -26,7 +26,7 @@ impl Engine {
             // The snapshot says as much.
             return self.begin_snapshot();
         }
-        self.commit = Some(Commit::proof(self.maps.generation));
+        self.commit = Some(Commit::proof(self.maps.generation()));
         self.phase_part_done();
     }
 }

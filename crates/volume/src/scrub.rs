@@ -217,7 +217,7 @@ impl Engine {
         let mut reads = Vec::new();
         let from = scrub.next_row;
         scrub.next_row = self.geometry.log_rows();
-        for (&number, row) in self.maps.rows.range(from..) {
+        for (&number, row) in self.maps.rows().range(from..) {
             if reads.len() as u64 >= WINDOW_BLOCKS {
                 scrub.next_row = number;
                 break;
@@ -247,11 +247,11 @@ impl Engine {
         self.io.release(buffer);
         let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]);
         // A row that was freed meanwhile may have been written again.
-        let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
+        let current = self.maps.row_as_of(row, generation);
         if is_good && current.is_some() {
             self.row_block_is_good(slot, row);
         }
-        let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
+        let current = self.maps.row_as_of(row, generation);
         if let (false, Some(current), true) = (is_good, current, self.maps.has(slot, generation, None)) {
             let homes: BTreeSet<u32> =
                 current.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0).collect();
@@ -282,7 +282,7 @@ impl Engine {
                 break;
             }
             scrub.next_stripe += 1;
-            match self.maps.stripes[logical as usize] {
+            match self.maps.mapping(logical) {
                 Some(mapping) => {
                     blocks += stripe_blocks;
                     wanted.push((logical, mapping));
@@ -309,7 +309,7 @@ impl Engine {
         bad: &BTreeMap<Slot, bool>,
         found: BTreeMap<Place, BufferId>,
     ) {
-        let is_current = self.maps.stripes[logical as usize] == Some(mapping);
+        let is_current = self.maps.mapping(logical) == Some(mapping);
         for slot in (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !bad.contains_key(slot)) {
             if is_current && self.maps.has(slot, mapping.generation, Some(logical)) {
                 self.chunk_is_good(slot, logical);

@@ -191,14 +191,14 @@ impl Engine {
             volume: self.geometry.volume,
             session: self.snapshots.superblock.session,
             record: self.records.last(),
-            next_generation: Generation(self.maps.generation),
+            next_generation: Generation(self.maps.generation()),
         };
         self.snapshots.under_way = Some(Snapshot {
             phase: SnapshotPhase::Write,
             outstanding: 1,
             writer: SnapshotWriter::new(&self.maps, head, &self.geometry),
             blocks: 0,
-            generation: self.maps.generation,
+            generation: self.maps.generation(),
             superblock: self.snapshots.superblock.clone(),
             on: self.present(),
             // A device that has just come may have torn ones, and what it does not have is zeros: a

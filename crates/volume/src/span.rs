@@ -127,7 +127,7 @@ impl Engine {
 
     /// Begins to read blocks of one mapped stripe.
     pub(crate) fn read_targets(&mut self, logical: u32, targets: Vec<Target>, urgency: Urgency) {
-        let Some(mapping) = self.maps.stripes[logical as usize] else {
+        let Some(mapping) = self.maps.mapping(logical) else {
             unreachable!("unmapped blocks are zeros and are not read")
         };
         let gone = self.lost_cells(logical, mapping);
@@ -170,7 +170,7 @@ impl Engine {
 
     /// Begins to get all of a mapped stripe, what lost devices had included.
     pub(crate) fn verify_together(&mut self, logical: u32, mapping: Mapping) {
-        if self.maps.stripes[logical as usize] != Some(mapping) {
+        if self.maps.mapping(logical) != Some(mapping) {
             return;
         }
         let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());

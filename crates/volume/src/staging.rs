@@ -189,7 +189,7 @@ impl Engine {
         {
             return None;
         }
-        self.maps.free.iter().find(|place| !self.pins.holds(*place))
+        self.maps.free().iter().find(|place| !self.pins.holds(*place))
     }
 
     /// Stripes that may be written ahead between two commits.
@@ -221,8 +221,7 @@ impl Engine {
             }
         }
         self.pins.pin(physical);
-        let generation = self.maps.generation;
-        self.maps.generation += 1;
+        let generation = self.maps.new_generation();
         // Parity is among the blocks.
         let (blocks, _, work) = self.encoded(physical, generation, &content);
         let id = self.io.next_id();
@@ -236,7 +235,7 @@ impl Engine {
     /// been.
     pub(crate) fn generations_left(&self) -> u64 {
         let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
-        many.saturating_sub(self.records.unrecorded(self.maps.generation))
+        many.saturating_sub(self.records.unrecorded(self.maps.generation()))
     }
 
     /// A stripe is written to: what was staged of it does not count any more.
@@ -359,7 +358,7 @@ impl Engine {
 
     /// The first generation that a device which is lost now may lack.
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
-        let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
+        let commit = self.commit.as_ref().map_or(self.maps.generation(), |commit| commit.first_generation);
         let staged = self.staging.generations();
         let patched = self.patched_generation();
         staged.chain(self.owed_generations()).chain(patched).fold(commit, u64::min)

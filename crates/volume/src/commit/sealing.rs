@@ -39,7 +39,7 @@ impl Engine {
             // lie where one lies that a device may refer to that is not here, and be in the way of
             // all others when that device is the newest again.
             self.records.take_wanted();
-            self.commit = Some(Commit::of_members(self.maps.generation));
+            self.commit = Some(Commit::of_members(self.maps.generation()));
             self.phase_part_done();
             return;
         }

@@ -282,7 +282,7 @@ impl Engine {
     pub(crate) fn begin_end(&mut self, epoch: EpochId) {
         let Some(known) = self.delayed.epochs.get_mut(&epoch) else { return };
         known.state = EpochState::Sealing;
-        let mut commit = Commit::new(self.maps.generation);
+        let mut commit = Commit::new(self.maps.generation());
         commit.ends = Some(epoch);
         commit.members_changed = self.records.take_wanted();
         commit.outstanding = 1;

@@ -209,8 +209,7 @@ impl Engine {
     /// Begins a stripe in a free place.
     pub(crate) fn make_owed(&mut self, epoch: EpochId, logical: u32, physical: u32, extra: bool) {
         let (blocks, slots) = (self.owed_blocks(), self.geometry.slots());
-        let generation = self.maps.generation;
-        self.maps.generation += 1;
+        let generation = self.maps.new_generation();
         self.pins.pin(physical);
         self.delayed.extra_places += usize::from(extra);
         self.delayed.writes += 1;
@@ -318,7 +317,7 @@ impl Engine {
             }
             _ => return,
         };
-        let generation = self.maps.generation;
+        let generation = self.maps.generation();
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         let mut released = Vec::new();
         owed.has_parity = false;
@@ -334,7 +333,7 @@ impl Engine {
             // From here on it is another stripe in the same place; what was read for this is in
             // memory.
             owed.generation = generation;
-            self.maps.generation += 1;
+            self.maps.use_generations(1);
             for &at in &data {
                 owed.held[at] = false;
                 owed.sums[at] = None;

@@ -185,9 +185,8 @@ impl Engine {
         if let Some(failure) = self.record_refusal(epoch, &new, &BTreeSet::new()) {
             return Err(Some(failure));
         }
-        let is_extra = |logical: &u32| {
-            self.maps.stripes[*logical as usize].is_some() || self.maps.logged.contains_key(logical)
-        };
+        let is_extra =
+            |logical: &u32| self.maps.mapping(*logical).is_some() || self.maps.logged().contains_key(logical);
         let extra = new.iter().filter(|logical| is_extra(logical)).count();
         let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
         if extra > 0 && spare < self.delayed.extra_places + extra + PLACES_LEFT {
@@ -195,7 +194,7 @@ impl Engine {
             let waits = self.delayed.stripes.values().any(|owed| owed.dropped);
             return Err((!waits).then_some(Failure::NoRoom { epoch }));
         }
-        let free = self.maps.free.iter().filter(|place| !self.pins.holds(*place));
+        let free = self.maps.free().iter().filter(|place| !self.pins.holds(*place));
         let places: Vec<u32> = free.take(new.len()).collect();
         if places.len() < new.len() {
             if self.staging.is_empty() && self.commit.is_none() && self.is_idle() {
@@ -207,8 +206,7 @@ impl Engine {
             return Err(None);
         }
         for (logical, physical) in new.into_iter().zip(places) {
-            let extra =
-                self.maps.stripes[logical as usize].is_some() || self.maps.logged.contains_key(&logical);
+            let extra = self.maps.mapping(logical).is_some() || self.maps.logged().contains_key(&logical);
             self.make_owed(epoch, logical, physical, extra);
         }
         Ok(())

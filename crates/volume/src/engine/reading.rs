@@ -47,7 +47,7 @@ impl Engine {
     pub(crate) fn resolve_all(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let blocks = || wanted.iter().map(|&(block, _)| block);
         let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else { return };
-        let is_logged = self.maps.log.range(first..=last).next().is_some();
+        let is_logged = self.maps.logged_within(first..=last).next().is_some();
         let mut in_stripes: Vec<(u32, UserBlock, Requester)> = Vec::with_capacity(wanted.len());
         for (block, requester) in wanted {
             match self.where_is(block, requester, is_logged) {
@@ -71,9 +71,9 @@ impl Engine {
         }
         match () {
             () if is_users && self.patching.is_locked(logical) => Newest::Held,
-            () if may_be_logged && self.maps.log.contains_key(&block) => Newest::Log,
+            () if may_be_logged && self.maps.is_logged(block) => Newest::Log,
             () if self.is_unread(logical) => Newest::Unread,
-            () if self.maps.stripes[logical as usize].is_some() => Newest::Stripe(logical),
+            () if self.maps.mapping(logical).is_some() => Newest::Stripe(logical),
             () => Newest::Nowhere,
         }
     }
@@ -164,7 +164,7 @@ impl Engine {
         if contents.contains(&None) {
             let lost: Vec<UserBlock> = blocks().filter(|(_, had)| had.is_none()).map(|(b, _)| b).collect();
             self.note_lost(&lost);
-        } else if self.maps.notes.has_ranges() || self.damage.has_broken() {
+        } else if self.maps.notes().has_ranges() || self.damage.has_broken() {
             let (logical, _) = self.geometry.locate(first);
             let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
             // What is in memory says nothing of what the devices have.

@@ -36,7 +36,7 @@ impl Engine {
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let Some(scrub) = &self.scrubbing else {
             let total = u64::from(self.geometry.logical_stripes());
-            return self.maps.notes.scrub.map(|note| {
+            return self.maps.notes().scrub.map(|note| {
                 let status = status_of(&note, total);
                 ScrubStatus { paused: status.running, ..status }
             });
@@ -124,7 +124,7 @@ impl Engine {
     /// Goes on with a scrub that a stop or a crash has cut off; from the front, if it had not come
     /// to the stripes.
     pub(crate) fn resume_scrub(&mut self) {
-        let Some(note) = self.maps.notes.scrub else { return };
+        let Some(note) = self.maps.notes().scrub else { return };
         if !matches!(note.state, ScrubState::Running | ScrubState::Paused) {
             return;
         }
