@@ -14,12 +14,14 @@ mod claiming;
 mod exchange;
 mod pace;
 mod reads;
+mod rest;
 mod shortage;
 mod transfers;
 
 use self::claiming::Claiming;
 use self::pace::Pace;
 use self::reads::FailedReads;
+use self::rest::Rest;
 use self::shortage::Shortage;
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
@@ -39,8 +41,8 @@ use pantile_device::{
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
-    Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, LOG_AGE, Losses,
-    Reason, Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
+    Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
+    Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -200,16 +202,6 @@ pub struct Report {
     pub computations: usize,
 }
 
-/// How long nobody has asked for anything, or has written.
-struct Quiet {
-    since: Instant,
-    /// How many had been asked then, those that ask no engine included; or how many had been asked
-    /// that do not read.
-    requests: u64,
-    /// Time of the event that said so to the volume, if one did.
-    told: Option<Instant>,
-}
-
 /// The engine and everything that it needs.
 pub(crate) struct Engine {
     volume: Arc<SharedVolume>,
@@ -232,9 +224,7 @@ pub(crate) struct Engine {
     epochs: Watches,
     ahead: Ahead,
     reads_more: bool,
-    requests: u64,
-    /// Those of them that do not read.
-    writes: u64,
+    rest: Rest,
     throttle: Throttle,
     latencies: Arc<Latencies>,
     goes_around_slow: bool,
@@ -250,9 +240,6 @@ pub(crate) struct Engine {
     looked_at: Instant,
     /// When the volume was told the time.
     told_time_at: Instant,
-    quiet: Quiet,
-    still: Quiet,
-    idle_after: Duration,
     opened: Option<Answer<()>>,
     stop: bool,
     claiming: Option<Claiming>,
@@ -295,8 +282,7 @@ impl Engine {
             epochs: Watches::default(),
             ahead: Ahead::default(),
             reads_more: options.reads_more,
-            requests: 0,
-            writes: 0,
+            rest: Rest::new(options.idle_after, now),
             throttle: Throttle::new(options.background_bytes_per_s, now),
             background: VecDeque::new(),
             again: VecDeque::new(),
@@ -304,9 +290,6 @@ impl Engine {
             hurries: false,
             looked_at: now,
             told_time_at: now,
-            quiet: Quiet { since: now, requests: 0, told: None },
-            still: Quiet { since: now, requests: 0, told: None },
-            idle_after: options.idle_after,
             opened: Some(opened),
             stop: false,
             claiming: None,
@@ -448,7 +431,7 @@ impl Engine {
         match early {
             Some(Early::There(blocks)) => {
                 // Somebody has asked all the same.
-                self.requests += 1;
+                self.rest.asked(true);
                 answer.give(Ok(blocks));
             }
             Some(Early::UnderWay(id)) => drop(self.clients.insert(id, answer)),
@@ -639,36 +622,24 @@ impl Engine {
         self.again.front().map_or(next, |(at, _)| next.min(*at))
     }
 
-    /// Tells the volume that no client asks, and again each hour, because blocks of its log become
-    /// old; returns the time of the next look.
+    /// Tells the volume that no client asks; returns the time of the next look.
     fn look_whether_idle(&mut self, now: Instant) -> Instant {
-        let requests = self.requests + self.direct.all_blocks_read();
-        let is_asked = self.quiet.requests != requests || !self.clients.is_empty();
-        if is_asked || self.opened.is_some() {
-            self.quiet = Quiet { since: now, requests, told: None };
+        let is_asked = !self.clients.is_empty() || self.opened.is_some();
+        let (is_idle, next) = self.rest.is_idle(now, self.direct.all_blocks_read(), is_asked);
+        if is_idle {
+            self.ahead.clear();
+            self.volume.handle(Event::Idle);
         }
-        let again = Duration::from_secs(LOG_AGE.unsigned_abs());
-        let at = self.quiet.told.map_or(self.quiet.since + self.idle_after, |told| told + again);
-        if at > now {
-            return at;
-        }
-        self.quiet.told = Some(now);
-        self.ahead.clear();
-        self.volume.handle(Event::Idle);
-        now + again
+        next
     }
 
     /// Tells the volume once that nobody writes, whoever reads; until then, when to look again.
     fn look_whether_still(&mut self, now: Instant) -> Option<Instant> {
-        if self.still.requests != self.writes || self.opened.is_some() {
-            self.still = Quiet { since: now, requests: self.writes, told: None };
-        }
-        let at = self.still.since + self.idle_after;
-        if self.still.told.is_none() && at <= now {
-            self.still.told = Some(now);
+        let (is_still, next) = self.rest.is_still(now, self.opened.is_some());
+        if is_still {
             self.volume.handle(Event::Still);
         }
-        self.still.told.is_none().then_some(at)
+        next
     }
 
     fn drop_those_that_hang(&mut self, now: Instant) {
@@ -764,9 +735,7 @@ impl Engine {
     /// Asks the volume for something. It answers when its next action is taken, so whoever waits
     /// may be noted afterwards.
     fn tell(&mut self, request: Request) -> RequestId {
-        self.requests += 1;
-        self.writes += u64::from(!matches!(request, Request::Read { .. }));
-        let id = RequestId(self.requests);
+        let id = self.rest.asked(matches!(request, Request::Read { .. }));
         self.volume.handle(Event::Request(id, request));
         id
     }
