@@ -12,6 +12,7 @@
 
 mod claiming;
 mod exchange;
+mod flights;
 mod pace;
 mod reads;
 mod rest;
@@ -19,6 +20,7 @@ mod shortage;
 mod transfers;
 
 use self::claiming::Claiming;
+use self::flights::Flights;
 use self::pace::Pace;
 use self::reads::FailedReads;
 use self::rest::Rest;
@@ -32,12 +34,10 @@ use crate::inbox::{Answer, Inbox, Message};
 use crate::latency::{Kind, Latencies, Latency};
 use crate::memory::{BLOCK, Block, Buffers, Table};
 use crate::slowness::{Rule, Slow, Watch};
-use crate::throttle::Throttle;
 use crate::work::{Task, Workers};
 use crate::{HostError, HostOptions};
 use pantile_device::{
-    AlignedBuf, Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind,
-    Request as IoRequest, Site,
+    AlignedBuf, Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind, Site,
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
@@ -214,26 +214,17 @@ pub(crate) struct Engine {
     memory_bytes_max: u64,
     workers: Workers,
     members: Vec<Member>,
-    flights: FxHashMap<u64, Flight>,
-    /// What is not yet given to the devices, because a neighbour may follow.
-    wanted: Vec<Wanted>,
-    /// The I/Os that a device does as one, by the name of the first, in the order of the device.
-    joined: FxHashMap<u64, Vec<IoId>>,
+    flights: Flights,
     computations: usize,
     clients: FxHashMap<RequestId, Answer<Vec<Option<Block>>>>,
     epochs: Watches,
     ahead: Ahead,
     reads_more: bool,
     rest: Rest,
-    throttle: Throttle,
     latencies: Arc<Latencies>,
     goes_around_slow: bool,
     watch: Watch,
     evicts_slow: bool,
-    /// Background I/O that waits for its turn.
-    background: VecDeque<IoRequest>,
-    /// Requests to be tried again.
-    again: VecDeque<(Instant, IoRequest)>,
     deadline: Duration,
     /// Whether somebody waits for the end of the volume.
     hurries: bool,
@@ -274,18 +265,13 @@ impl Engine {
             memory_bytes_max: options.memory_bytes,
             workers,
             members: Vec::new(),
-            flights: FxHashMap::default(),
-            wanted: Vec::new(),
-            joined: FxHashMap::default(),
+            flights: Flights::new(options.background_bytes_per_s, now),
             computations: 0,
             clients: FxHashMap::default(),
             epochs: Watches::default(),
             ahead: Ahead::default(),
             reads_more: options.reads_more,
             rest: Rest::new(options.idle_after, now),
-            throttle: Throttle::new(options.background_bytes_per_s, now),
-            background: VecDeque::new(),
-            again: VecDeque::new(),
             deadline: options.device_deadline,
             hurries: false,
             looked_at: now,
@@ -383,7 +369,7 @@ impl Engine {
         match message {
             Message::User { request, answer } => self.user(request, answer),
             Message::Read { io, result, blocks } => {
-                if self.flights.contains_key(&io.0) {
+                if self.flights.get(io.0).is_some() {
                     blocks.into_iter().for_each(|(id, block)| self.table.fill(id, block));
                     self.io_over(io, result);
                 }
@@ -469,7 +455,7 @@ impl Engine {
             while let Some(action) = self.volume.next_action() {
                 self.act(action);
             }
-            if self.wanted.is_empty() {
+            if !self.flights.has_wanted() {
                 break;
             }
             self.begin_wanted();
@@ -496,8 +482,8 @@ impl Engine {
                 self.want(Wanted { io, slot, at, blocks, urgency, write: Some(segments) }, Purpose::Write);
             }
             Action::Flush { io, slot } => {
-                self.flights
-                    .insert(io.0, Flight { slot, at: DeviceBlock(0), blocks: 0, purpose: Purpose::Flush });
+                let flight = Flight { slot, at: DeviceBlock(0), blocks: 0, purpose: Purpose::Flush };
+                self.flights.add(io, flight);
                 self.begin(io, slot, Op::Flush, Urgency::User);
             }
             Action::Compute { job, work } => {
@@ -581,22 +567,18 @@ impl Engine {
         drop(self.pool.detach(number));
         member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
         self.forget_pace(slot);
-        self.background.retain(|request| request.device != number);
-        self.again.retain(|(_, request)| request.device != number);
+        let owed = self.flights.give_up(slot, number);
         self.volume.tell_why(slot, reason, errno);
         self.volume.handle(Event::DeviceGone(slot));
-        let owed = self.flights.iter().filter(|(_, flight)| flight.slot == slot);
-        let mut owed: Vec<u64> = owed.map(|(&token, _)| token).collect();
-        owed.sort_unstable();
         owed.into_iter().for_each(|token| self.io_over(IoId(token), IoResult::Gone));
-        self.joined.retain(|token, _| self.flights.contains_key(token));
+        self.flights.forget_ended();
     }
 
     /// Does what is due, and says when it is to be called again.
     fn timers(&mut self, now: Instant) -> Instant {
         self.begin_background(now);
-        while self.again.front().is_some_and(|(at, _)| *at <= now) {
-            self.again.pop_front().into_iter().for_each(|(_, request)| self.submit(request));
+        while let Some(request) = self.flights.next_again(now) {
+            self.submit(request);
         }
         if now >= self.looked_at + LOOK_EVERY {
             self.looked_at = now;
@@ -614,12 +596,9 @@ impl Engine {
         let owes = |member: &Member| !member.owes.is_empty() || !member.leaving.is_empty();
         let owing = self.members.iter().any(owes) || !self.epochs.is_empty();
         let looks = owing || self.direct.has_late() || self.has_slow() || self.holds_writes();
-        let mut next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
-        if !self.background.is_empty() {
-            next = next.min(self.throttle.next_at());
-        }
-        next = std::iter::once(idle_at).chain(still_at).chain(self.beat(now)).fold(next, Instant::min);
-        self.again.front().map_or(next, |(at, _)| next.min(*at))
+        let next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
+        let others = still_at.into_iter().chain(self.beat(now)).chain(self.flights.next_at());
+        others.fold(next.min(idle_at), Instant::min)
     }
 
     /// Tells the volume that no client asks; returns the time of the next look.
@@ -724,7 +703,7 @@ impl Engine {
 
     pub(crate) fn set_throttle(&mut self, bytes_per_s_max: Option<u64>) {
         let now = Instant::now();
-        self.throttle.set(bytes_per_s_max, now);
+        self.flights.set_bytes_per_s_max(bytes_per_s_max, now);
         self.begin_background(now);
     }
 
@@ -818,14 +797,14 @@ impl Engine {
             standing: self.volume.standing().ok_or(HostError::Stopped)?,
             status,
             members: members.collect(),
-            throttle_bytes_per_s: self.throttle.bytes_per_s_max(),
+            throttle_bytes_per_s: self.flights.bytes_per_s_max(),
             blocks_in_memory: self.table.len(),
             memory_bytes_max: self.memory_bytes_max,
             memory_bytes: (self.buffers.bytes() + self.direct.bytes_in_memory()) as u64,
             patched_stripes: self.volume.patched_stripes(),
             blocks_read_directly: self.direct.all_blocks_read(),
             ios: self.flights.len(),
-            ios_waiting: self.background.iter().map(|request| self.parts_of(request.token)).sum(),
+            ios_waiting: self.flights.waiting(),
             computations: self.computations,
         })
     }
