@@ -21,7 +21,7 @@ mod transfers;
 
 use self::claiming::Claiming;
 use self::flights::Flights;
-use self::pace::Pace;
+use self::pace::{Pace, Speeds};
 use self::reads::FailedReads;
 use self::rest::Rest;
 use self::shortage::Shortage;
@@ -31,9 +31,9 @@ use crate::direct::{Direct, SharedVolume};
 use crate::epochs::{EpochReport, EpochWish, Watches};
 use crate::gather::Wanted;
 use crate::inbox::{Answer, Inbox, Message};
-use crate::latency::{Kind, Latencies, Latency};
+use crate::latency::{Kind, Latency};
 use crate::memory::{BLOCK, Block, Buffers, Table};
-use crate::slowness::{Rule, Slow, Watch};
+use crate::slowness::Slow;
 use crate::work::{Task, Workers};
 use crate::{HostError, HostOptions};
 use pantile_device::{
@@ -221,10 +221,7 @@ pub(crate) struct Engine {
     ahead: Ahead,
     reads_more: bool,
     rest: Rest,
-    latencies: Arc<Latencies>,
-    goes_around_slow: bool,
-    watch: Watch,
-    evicts_slow: bool,
+    speeds: Speeds,
     deadline: Duration,
     /// Whether somebody waits for the end of the volume.
     hurries: bool,
@@ -252,10 +249,7 @@ impl Engine {
             .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
         let now = Instant::now();
         let mut engine = Engine {
-            latencies: direct.latencies(),
-            goes_around_slow: options.goes_around_slow,
-            watch: Watch::new(geometry.slots(), Rule { after: options.slow_after }),
-            evicts_slow: options.evicts_slow,
+            speeds: Speeds::new(direct.latencies(), geometry.slots(), options),
             volume,
             direct,
             pool,
@@ -305,7 +299,7 @@ impl Engine {
         let device: Arc<dyn Device> = Arc::new(Layered::with(device, Share { _held: held }));
         let number = self.pool.attach(device.clone())?;
         self.direct.attach(slot, device);
-        self.forget_pace(slot);
+        self.speeds.forget(slot);
         let empty = Member::empty(Instant::now());
         self.members[slot.0 as usize] =
             Member { number: Some(number), device: weak, path, identity, len_bytes, ..empty };
@@ -566,7 +560,7 @@ impl Engine {
         self.direct.detach(slot);
         drop(self.pool.detach(number));
         member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
-        self.forget_pace(slot);
+        self.speeds.forget(slot);
         let owed = self.flights.give_up(slot, number);
         self.volume.tell_why(slot, reason, errno);
         self.volume.handle(Event::DeviceGone(slot));
@@ -783,10 +777,10 @@ impl Engine {
             len_bytes: member.len_bytes,
             error: member.error.clone(),
             is_short: !member.shortage.is_over(),
-            reads: self.latencies.of(slot, Kind::Read),
-            writes: self.latencies.of(slot, Kind::Write),
+            reads: self.speeds.of(slot, Kind::Read),
+            writes: self.speeds.of(slot, Kind::Write),
             times_as_long: member.pace.times,
-            slow: self.watch.slow(slot),
+            slow: self.speeds.slow(slot),
         });
         let mut status = self.volume.status().ok_or(HostError::Stopped)?;
         for (slot, device) in (0..).map(Slot).zip(&mut status.devices) {

@@ -137,7 +137,8 @@ impl Flights {
         background.into_iter().chain(again).min()
     }
 
-    /// Takes what waits for a device that is given up; the names of all that its slot owes.
+    /// Gives a device up and forgets what waits for it; the names of all that are pending at its
+    /// slot.
     pub(super) fn give_up(&mut self, slot: Slot, device: usize) -> Vec<u64> {
         self.background.retain(|request| request.device != device);
         self.again.retain(|(_, request)| request.device != device);

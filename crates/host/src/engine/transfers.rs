@@ -152,7 +152,7 @@ impl Engine {
         };
         // Devices are compared at each look anyway.
         if let Some(kind) = kind {
-            let _ = self.latencies.note(slot, kind, service);
+            self.speeds.note(slot, kind, service);
         }
         let member = &mut self.members[slot.0 as usize];
         member.owes.remove(&token);
