@@ -11,34 +11,37 @@
 
 mod claiming;
 mod exchange;
+mod flights;
 mod pace;
 mod reads;
+mod rest;
 mod shortage;
 mod transfers;
 
 use self::claiming::Claiming;
-use self::pace::Pace;
+use self::flights::Flights;
+use self::pace::{Pace, Speeds};
 use self::reads::FailedReads;
+use self::rest::Rest;
 use self::shortage::Shortage;
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
 use crate::direct::{Direct, SharedVolume};
 use crate::epochs::{EpochReport, EpochWish, Watches};
 use crate::gather::Wanted;
-use crate::inbox::{Answer, Ask, Inbox, Message};
-use crate::latency::{Kind, Latencies, Latency};
+use crate::inbox::{Answer, Inbox, Message};
+use crate::latency::{Kind, Latency};
 use crate::memory::{BLOCK, Block, Buffers, Table};
-use crate::slowness::{Rule, Slow, Watch};
-use crate::throttle::Throttle;
+use crate::slowness::Slow;
 use crate::work::{Task, Workers};
 use crate::{HostError, HostOptions};
 use pantile_device::{
-    Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind, Request as IoRequest, Site,
+    AlignedBuf, Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind, Site,
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
-    Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, LOG_AGE, Losses,
-    Reason, Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
+    Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
+    Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -199,15 +202,6 @@ pub struct Report {
     pub computations: usize,
 }
 
-/// Time without a request, or without a write.
-struct Quiet {
-    since: Instant,
-    /// Count of requests then, direct reads included; or the count of those that do not read.
-    requests: u64,
-    /// Time of the event that said so to the volume, if one did.
-    told: Option<Instant>,
-}
-
 /// The engine and everything that it needs.
 pub(crate) struct Engine {
     volume: Arc<SharedVolume>,
@@ -220,37 +214,20 @@ pub(crate) struct Engine {
     memory_bytes_max: u64,
     workers: Workers,
     members: Vec<Member>,
-    flights: FxHashMap<u64, Flight>,
-    /// I/O that waits for a neighbour before it goes to its device.
-    wanted: Vec<Wanted>,
-    /// The I/Os that a device does as one, by the name of the first, in the order of the device.
-    joined: FxHashMap<u64, Vec<IoId>>,
+    flights: Flights,
     computations: usize,
     clients: FxHashMap<RequestId, Answer<Vec<Option<Block>>>>,
     epochs: Watches,
     ahead: Ahead,
     reads_more: bool,
-    requests: u64,
-    /// Those of them that do not read.
-    writes: u64,
-    throttle: Throttle,
-    latencies: Arc<Latencies>,
-    goes_around_slow: bool,
-    watch: Watch,
-    evicts_slow: bool,
-    /// Background I/O that waits for its turn.
-    background: VecDeque<IoRequest>,
-    /// Requests to be tried again.
-    again: VecDeque<(Instant, IoRequest)>,
+    rest: Rest,
+    speeds: Speeds,
     deadline: Duration,
     /// True if a caller waits for the end of the volume.
     hurries: bool,
     looked_at: Instant,
     /// Time at which the volume last got the time.
     told_time_at: Instant,
-    quiet: Quiet,
-    still: Quiet,
-    idle_after: Duration,
     opened: Option<Answer<()>>,
     stop: bool,
     claiming: Option<Claiming>,
@@ -272,10 +249,7 @@ impl Engine {
             .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
         let now = Instant::now();
         let mut engine = Engine {
-            latencies: direct.latencies(),
-            goes_around_slow: options.goes_around_slow,
-            watch: Watch::new(geometry.slots(), Rule { after: options.slow_after }),
-            evicts_slow: options.evicts_slow,
+            speeds: Speeds::new(direct.latencies(), geometry.slots(), options),
             volume,
             direct,
             pool,
@@ -285,26 +259,17 @@ impl Engine {
             memory_bytes_max: options.memory_bytes,
             workers,
             members: Vec::new(),
-            flights: FxHashMap::default(),
-            wanted: Vec::new(),
-            joined: FxHashMap::default(),
+            flights: Flights::new(options.background_bytes_per_s, now),
             computations: 0,
             clients: FxHashMap::default(),
             epochs: Watches::default(),
             ahead: Ahead::default(),
             reads_more: options.reads_more,
-            requests: 0,
-            writes: 0,
-            throttle: Throttle::new(options.background_bytes_per_s, now),
-            background: VecDeque::new(),
-            again: VecDeque::new(),
+            rest: Rest::new(options.idle_after, now),
             deadline: options.device_deadline,
             hurries: false,
             looked_at: now,
             told_time_at: now,
-            quiet: Quiet { since: now, requests: 0, told: None },
-            still: Quiet { since: now, requests: 0, told: None },
-            idle_after: options.idle_after,
             opened: Some(opened),
             stop: false,
             claiming: None,
@@ -334,7 +299,7 @@ impl Engine {
         let device: Arc<dyn Device> = Arc::new(Layered::with(device, Share { _held: held }));
         let number = self.pool.attach(device.clone())?;
         self.direct.attach(slot, device);
-        self.forget_pace(slot);
+        self.speeds.forget(slot);
         let empty = Member::empty(Instant::now());
         self.members[slot.0 as usize] =
             Member { number: Some(number), device: weak, path, identity, len_bytes, ..empty };
@@ -396,9 +361,9 @@ impl Engine {
 
     fn message(&mut self, message: Message) {
         match message {
-            Message::User { ask, epoch, answer } => self.user(ask, epoch, answer),
+            Message::User { request, answer } => self.user(request, answer),
             Message::Read { io, result, blocks } => {
-                if self.flights.contains_key(&io.0) {
+                if self.flights.get(io.0).is_some() {
                     blocks.into_iter().for_each(|(id, block)| self.table.fill(id, block));
                     self.io_over(io, result);
                 }
@@ -416,29 +381,22 @@ impl Engine {
         }
     }
 
-    fn user(&mut self, ask: Ask, epoch: Option<EpochId>, answer: Answer<Vec<Option<Block>>>) {
-        let request = match ask {
-            Ask::Read { first, count } if epoch.is_none() && self.epochs.is_empty() => {
+    fn user(&mut self, request: Request<AlignedBuf>, answer: Answer<Vec<Option<Block>>>) {
+        match *request.innermost() {
+            Request::Write { first, ref contents, .. } => {
+                self.ahead.forget(first, (contents.len() / BLOCK) as u64);
+            }
+            Request::Trim { first, count } => self.ahead.forget(first, count),
+            _ => {}
+        }
+        match request {
+            Request::Read { first, count } if self.epochs.is_empty() => {
                 return self.read(first, count, answer);
             }
-            Ask::Read { first, count } => Request::Read { first, count },
-            Ask::Write { first, data, durable } => {
-                self.ahead.forget(first, (data.len() / BLOCK) as u64);
-                Request::Write { first, buffers: self.table.name(Block::all_of(data)), durable }
-            }
-            Ask::Trim { first, count } => {
-                self.ahead.forget(first, count);
-                Request::Trim { first, count }
-            }
-            Ask::Flush => Request::Flush,
-        };
-        let request = match epoch {
-            Some(epoch) => {
-                self.epochs.asked(epoch, Instant::now());
-                Request::Within { epoch, request: Box::new(request) }
-            }
-            None => request,
-        };
+            Request::Within { epoch, .. } => self.epochs.asked(epoch, Instant::now()),
+            _ => {}
+        }
+        let request = request.map(&mut |data| self.table.name(Block::all_of(data)));
         let id = self.tell(request);
         self.clients.insert(id, answer);
     }
@@ -452,8 +410,8 @@ impl Engine {
         }
         match early {
             Some(Early::There(blocks)) => {
-                // It counts as a request although the volume does not see it.
-                self.requests += 1;
+                // Somebody has asked all the same.
+                self.rest.asked(true);
                 answer.give(Ok(blocks));
             }
             Some(Early::UnderWay(id)) => drop(self.clients.insert(id, answer)),
@@ -491,7 +449,7 @@ impl Engine {
             while let Some(action) = self.volume.next_action() {
                 self.act(action);
             }
-            if self.wanted.is_empty() {
+            if !self.flights.has_wanted() {
                 break;
             }
             self.begin_wanted();
@@ -518,8 +476,8 @@ impl Engine {
                 self.want(Wanted { io, slot, at, blocks, urgency, write: Some(segments) }, Purpose::Write);
             }
             Action::Flush { io, slot } => {
-                self.flights
-                    .insert(io.0, Flight { slot, at: DeviceBlock(0), blocks: 0, purpose: Purpose::Flush });
+                let flight = Flight { slot, at: DeviceBlock(0), blocks: 0, purpose: Purpose::Flush };
+                self.flights.add(io, flight);
                 self.begin(io, slot, Op::Flush, Urgency::User);
             }
             Action::Compute { job, work } => {
@@ -602,23 +560,19 @@ impl Engine {
         self.direct.detach(slot);
         drop(self.pool.detach(number));
         member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
-        self.forget_pace(slot);
-        self.background.retain(|request| request.device != number);
-        self.again.retain(|(_, request)| request.device != number);
+        self.speeds.forget(slot);
+        let owed = self.flights.give_up(slot, number);
         self.volume.tell_why(slot, reason, errno);
         self.volume.handle(Event::DeviceGone(slot));
-        let owed = self.flights.iter().filter(|(_, flight)| flight.slot == slot);
-        let mut owed: Vec<u64> = owed.map(|(&token, _)| token).collect();
-        owed.sort_unstable();
         owed.into_iter().for_each(|token| self.io_over(IoId(token), IoResult::Gone));
-        self.joined.retain(|token, _| self.flights.contains_key(token));
+        self.flights.forget_ended();
     }
 
     /// Does what is due, and says when it is to be called again.
     fn timers(&mut self, now: Instant) -> Instant {
         self.begin_background(now);
-        while self.again.front().is_some_and(|(at, _)| *at <= now) {
-            self.again.pop_front().into_iter().for_each(|(_, request)| self.submit(request));
+        while let Some(request) = self.flights.next_again(now) {
+            self.submit(request);
         }
         if now >= self.looked_at + LOOK_EVERY {
             self.looked_at = now;
@@ -636,45 +590,30 @@ impl Engine {
         let owes = |member: &Member| !member.owes.is_empty() || !member.leaving.is_empty();
         let owing = self.members.iter().any(owes) || !self.epochs.is_empty();
         let looks = owing || self.direct.has_late() || self.has_slow() || self.holds_writes();
-        let mut next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
-        if !self.background.is_empty() {
-            next = next.min(self.throttle.next_at());
-        }
-        next = std::iter::once(idle_at).chain(still_at).chain(self.beat(now)).fold(next, Instant::min);
-        self.again.front().map_or(next, |(at, _)| next.min(*at))
+        let next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
+        let others = still_at.into_iter().chain(self.beat(now)).chain(self.flights.next_at());
+        others.fold(next.min(idle_at), Instant::min)
     }
 
-    /// Tells the volume that no client asks, and again each hour, because blocks of its log become
-    /// old; returns the time of the next look.
+    /// Tells the volume that no client asks; returns the time of the next look.
     fn look_whether_idle(&mut self, now: Instant) -> Instant {
-        let requests = self.requests + self.direct.all_blocks_read();
-        let is_asked = self.quiet.requests != requests || !self.clients.is_empty();
-        if is_asked || self.opened.is_some() {
-            self.quiet = Quiet { since: now, requests, told: None };
+        let is_asked = !self.clients.is_empty() || self.opened.is_some();
+        let (is_idle, next) = self.rest.is_idle(now, self.direct.all_blocks_read(), is_asked);
+        if is_idle {
+            self.ahead.clear();
+            self.volume.handle(Event::Idle);
         }
-        let again = Duration::from_secs(LOG_AGE.unsigned_abs());
-        let at = self.quiet.told.map_or(self.quiet.since + self.idle_after, |told| told + again);
-        if at > now {
-            return at;
-        }
-        self.quiet.told = Some(now);
-        self.ahead.clear();
-        self.volume.handle(Event::Idle);
-        now + again
+        next
     }
 
     /// Reports once to the volume that writes have stopped, even if reads go on. Until then returns
     /// the time of the next check.
     fn look_whether_still(&mut self, now: Instant) -> Option<Instant> {
-        if self.still.requests != self.writes || self.opened.is_some() {
-            self.still = Quiet { since: now, requests: self.writes, told: None };
-        }
-        let at = self.still.since + self.idle_after;
-        if self.still.told.is_none() && at <= now {
-            self.still.told = Some(now);
+        let (is_still, next) = self.rest.is_still(now, self.opened.is_some());
+        if is_still {
             self.volume.handle(Event::Still);
         }
-        self.still.told.is_none().then_some(at)
+        next
     }
 
     fn drop_those_that_hang(&mut self, now: Instant) {
@@ -759,7 +698,7 @@ impl Engine {
 
     pub(crate) fn set_throttle(&mut self, bytes_per_s_max: Option<u64>) {
         let now = Instant::now();
-        self.throttle.set(bytes_per_s_max, now);
+        self.flights.set_bytes_per_s_max(bytes_per_s_max, now);
         self.begin_background(now);
     }
 
@@ -770,9 +709,7 @@ impl Engine {
     /// Gives the volume a request. It answers when its next action is taken, so the caller may note
     /// its client afterwards.
     fn tell(&mut self, request: Request) -> RequestId {
-        self.requests += 1;
-        self.writes += u64::from(!matches!(request, Request::Read { .. }));
-        let id = RequestId(self.requests);
+        let id = self.rest.asked(matches!(request, Request::Read { .. }));
         self.volume.handle(Event::Request(id, request));
         id
     }
@@ -841,10 +778,10 @@ impl Engine {
             len_bytes: member.len_bytes,
             error: member.error.clone(),
             is_short: !member.shortage.is_over(),
-            reads: self.latencies.of(slot, Kind::Read),
-            writes: self.latencies.of(slot, Kind::Write),
+            reads: self.speeds.of(slot, Kind::Read),
+            writes: self.speeds.of(slot, Kind::Write),
             times_as_long: member.pace.times,
-            slow: self.watch.slow(slot),
+            slow: self.speeds.slow(slot),
         });
         let mut status = self.volume.status().ok_or(HostError::Stopped)?;
         for (slot, device) in (0..).map(Slot).zip(&mut status.devices) {
@@ -855,14 +792,14 @@ impl Engine {
             standing: self.volume.standing().ok_or(HostError::Stopped)?,
             status,
             members: members.collect(),
-            throttle_bytes_per_s: self.throttle.bytes_per_s_max(),
+            throttle_bytes_per_s: self.flights.bytes_per_s_max(),
             blocks_in_memory: self.table.len(),
             memory_bytes_max: self.memory_bytes_max,
             memory_bytes: (self.buffers.bytes() + self.direct.bytes_in_memory()) as u64,
             patched_stripes: self.volume.patched_stripes(),
             blocks_read_directly: self.direct.all_blocks_read(),
             ios: self.flights.len(),
-            ios_waiting: self.background.iter().map(|request| self.parts_of(request.token)).sum(),
+            ios_waiting: self.flights.waiting(),
             computations: self.computations,
         })
     }

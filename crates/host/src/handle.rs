@@ -12,12 +12,12 @@ use crate::HostError;
 use crate::direct::Direct;
 use crate::engine::Engine;
 use crate::epochs::{Epoch, EpochOptions, EpochWish, Rules};
-use crate::inbox::{Ask, Awaited, Inbox, Message, answer};
+use crate::inbox::{Awaited, Inbox, Message, answer};
 use crate::locks::{lock, wait};
 use crate::long::LongRead;
 use crate::memory::{BLOCK, Block};
 use pantile_device::{AlignedBuf, BufferPool};
-use pantile_volume::{EpochId, Extent, UserBlock};
+use pantile_volume::{EpochId, Extent, Request, UserBlock};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
@@ -139,7 +139,7 @@ impl Handle {
                 }
             };
             let (first, count) = (UserBlock(blocks.start), (blocks.end - blocks.start) as u32);
-            under_way.push_back((blocks, permit, self.ask(Ask::Read { first, count })));
+            under_way.push_back((blocks, permit, self.ask(Request::Read { first, count })));
         }
         under_way.into_iter().try_for_each(take)
     }
@@ -174,7 +174,7 @@ impl Handle {
 
     /// Makes all writes durable that were answered before.
     pub fn flush(&self) -> Result<(), HostError> {
-        self.ask(Ask::Flush).wait().map(drop)
+        self.ask(Request::Flush).wait().map(drop)
     }
 
     /// Returns the extents of a range, in order: lengths in bytes, true for a hole.
@@ -207,7 +207,7 @@ impl Handle {
             return Ok(());
         }
         let (first, count) = (UserBlock(blocks.start), blocks.end - blocks.start);
-        let waiting = self.shared.gate.pass(blocks, || self.ask(Ask::Trim { first, count }));
+        let waiting = self.shared.gate.pass(blocks, || self.ask(Request::Trim { first, count }));
         waiting.wait().map(drop)
     }
 
@@ -237,11 +237,11 @@ impl Handle {
             let first = UserBlock(blocks.start);
             under_way.push(if edges.is_empty() {
                 write(&mut data);
-                self.shared.gate.pass(blocks, || self.ask(Ask::Write { first, data, durable }))
+                self.shared.gate.pass(blocks, || self.ask(Request::Write { first, contents: data, durable }))
             } else {
                 let _held = self.shared.gate.hold(&edges);
                 for &edge in &edges {
-                    let found = self.ask(Ask::Read { first: UserBlock(edge), count: 1 }).wait()?;
+                    let found = self.ask(Request::Read { first: UserBlock(edge), count: 1 }).wait()?;
                     let place = (edge - blocks.start) as usize * BLOCK;
                     let into = &mut data[place..place + BLOCK];
                     match found.first() {
@@ -251,7 +251,9 @@ impl Handle {
                 }
                 write(&mut data);
                 let others = blocks.clone().filter(|block| !edges.contains(block));
-                self.shared.gate.pass_those(others, || self.ask(Ask::Write { first, data, durable }))
+                self.shared
+                    .gate
+                    .pass_those(others, || self.ask(Request::Write { first, contents: data, durable }))
             });
         }
         under_way.into_iter().try_for_each(|waiting| waiting.wait().map(drop))
@@ -319,9 +321,13 @@ impl Handle {
         self.shared.inbox.push(Message::Call(Box::new(leave)));
     }
 
-    fn ask(&self, ask: Ask) -> Waiting {
+    fn ask(&self, request: Request<AlignedBuf>) -> Waiting {
+        let request = match self.epoch {
+            Some(epoch) => Request::Within { epoch, request: Box::new(request) },
+            None => request,
+        };
         let (answer, waiting) = answer();
-        self.shared.inbox.push(Message::User { ask, epoch: self.epoch, answer });
+        self.shared.inbox.push(Message::User { request, answer });
         waiting
     }
 

@@ -4,28 +4,20 @@ use crate::HostError;
 use crate::locks::{lock, wait};
 use crate::memory::Block;
 use pantile_device::{AlignedBuf, IoPool};
-use pantile_volume::{BufferId, Computed, EpochId, IoId, IoResult, JobId, UserBlock};
+use pantile_volume::{BufferId, Computed, IoId, IoResult, JobId, Request};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// A message of another thread to the engine's.
 pub(crate) enum Message {
-    /// A user's request.
-    User { ask: Ask, epoch: Option<EpochId>, answer: Answer<Vec<Option<Block>>> },
+    /// A user's request with its bytes.
+    User { request: Request<AlignedBuf>, answer: Answer<Vec<Option<Block>>> },
     /// The checksums of a read.
     Read { io: IoId, result: IoResult, blocks: Vec<(BufferId, Block)> },
     /// A computation.
     Computed { job: JobId, made: Vec<(BufferId, Block)>, result: Computed },
     /// Something to be done on the engine's thread.
     Call(Box<dyn FnOnce(&mut crate::engine::Engine) + Send>),
-}
-
-/// A user's request with its bytes.
-pub(crate) enum Ask {
-    Read { first: UserBlock, count: u32 },
-    Write { first: UserBlock, data: AlignedBuf, durable: bool },
-    Trim { first: UserBlock, count: u64 },
-    Flush,
 }
 
 /// Messages, in the order of their coming.

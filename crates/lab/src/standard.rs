@@ -60,7 +60,9 @@ enum Phase {
 impl Machine for Standard {
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Request(id, Request::Write { first, buffers, .. }) => self.write(id, first, buffers),
+            Event::Request(id, Request::Write { first, contents: buffers, .. }) => {
+                self.write(id, first, buffers)
+            }
             Event::Request(id, _) => self.actions.push_back(Action::Reply(id, Reply::Done)),
             Event::IoDone(io, _) => {
                 if let Some(number) = self.ios.remove(&io) {

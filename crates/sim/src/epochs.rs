@@ -54,7 +54,7 @@ impl Model {
             &Ask::Begin { first, count, .. } => {
                 self.epochs.beginning.insert(id, first.0..first.0 + count);
             }
-            Ask::Within(epoch, ask) => {
+            Ask::Within { epoch, request: ask } => {
                 let Some(view) = self.epochs.open.get_mut(epoch) else { return };
                 let (first, count) = match &**ask {
                     Ask::Write { first, contents, .. } => (first.0, contents.len() as u64),
@@ -65,8 +65,8 @@ impl Model {
                 view.lost.retain(|block| !(first..first + count).contains(block));
                 view.model.asked(id, ask);
             }
-            Ask::End(epoch) => self.asked_to_end(id, *epoch, asked),
-            Ask::Abort(epoch) => {
+            Ask::End { epoch } => self.asked_to_end(id, *epoch, asked),
+            Ask::Abort { epoch } => {
                 if let Some(view) = self.epochs.open.get_mut(epoch) {
                     view.closing = true;
                 }
@@ -127,16 +127,18 @@ impl Model {
                     _ => Err(Wrong::NotRefused { request: id }),
                 })
             }
-            (Ask::Within(epoch, ask), told) => {
+            (Ask::Within { epoch, request: ask }, told) => {
                 Some(self.answered_within(id, *epoch, (ask, open.asked), told))
             }
-            (&Ask::End(epoch), told) => Some(self.answered_end(id, epoch, told, now)),
-            (&Ask::Abort(epoch), Told::Done) => {
+            (&Ask::End { epoch }, told) => Some(self.answered_end(id, epoch, told, now)),
+            (&Ask::Abort { epoch }, Told::Done) => {
                 self.epochs.open.remove(&epoch);
                 Some(Ok(()))
             }
-            (Ask::Abort(_) | Ask::Advance(_), Told::Failed(Failure::NoSuchEpoch { .. })) => Some(Ok(())),
-            (Ask::Advance(_), Told::Done) => Some(Ok(())),
+            (Ask::Abort { .. } | Ask::Advance { .. }, Told::Failed(Failure::NoSuchEpoch { .. })) => {
+                Some(Ok(()))
+            }
+            (Ask::Advance { .. }, Told::Done) => Some(Ok(())),
             (Ask::Write { .. } | Ask::Trim { .. }, told) => self.answered_beside(id, open, told),
             _ => None,
         }
@@ -259,7 +261,8 @@ impl Model {
     /// Forgets all epochs; an unanswered end has happened as a whole or not at all.
     pub(crate) fn forget_epochs(&mut self) {
         let may_lose = self.epochs.may_lose;
-        let ends = self.open.iter().filter(|(_, open)| matches!(open.ask, Ask::End(_))).map(|(&id, _)| id);
+        let ends =
+            self.open.iter().filter(|(_, open)| matches!(open.ask, Ask::End { .. })).map(|(&id, _)| id);
         let undecided: BTreeSet<RequestId> = ends.collect();
         for version in self.blocks.iter_mut().flatten() {
             version.end = version.end.filter(|end| undecided.contains(end));

@@ -372,9 +372,9 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         loop {
             let open = self.model.open_epochs().map(|(epoch, _)| epoch).next();
             let Some(epoch) = open else { break };
-            self.ask_and_rest(&Ask::End(epoch))?;
+            self.ask_and_rest(&Ask::End { epoch })?;
             if self.model.open_epochs().any(|(open, _)| open == epoch) {
-                self.ask_and_rest(&Ask::Abort(epoch))?;
+                self.ask_and_rest(&Ask::Abort { epoch })?;
             }
         }
         self.until(Weather::Calm, |run| run.ready() && !run.model.has_epochs())
@@ -535,7 +535,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     }
 
     fn ask(&mut self, ask: &Ask) -> Result<(), Cause> {
-        self.stats.ends += u64::from(matches!(ask, Ask::End(_)));
+        self.stats.ends += u64::from(matches!(ask, Ask::End { .. }));
         let (id, event) = self.world.ask(ask);
         self.model.asked(id, ask);
         self.stats.requests += 1;

@@ -123,11 +123,11 @@ impl Workload {
             60..75 => Ask::Read { first: UserBlock(first), count: count as u32 },
             75..79 => Ask::Trim { first: UserBlock(first), count: (4 * count).min(range.end - first) },
             79..87 => Ask::Flush,
-            87..91 => return Some(Ask::Advance(epoch)),
-            91..98 => return Some(Ask::End(epoch)),
-            _ => return Some(Ask::Abort(epoch)),
+            87..91 => return Some(Ask::Advance { epoch, through: u64::MAX }),
+            91..98 => return Some(Ask::End { epoch }),
+            _ => return Some(Ask::Abort { epoch }),
         };
-        Some(Ask::Within(epoch, Box::new(ask)))
+        Some(Ask::Within { epoch, request: Box::new(ask) })
     }
 
     /// True if a user makes a request now, instead of waiting for open ones.

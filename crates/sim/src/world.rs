@@ -124,52 +124,8 @@ pub enum Told {
     Failed(Failure),
 }
 
-/// A request of a user: [`Request`] with contents for buffers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Reads blocks.
-    Read {
-        /// The first.
-        first: UserBlock,
-        /// How many.
-        count: u32,
-    },
-    /// Writes blocks.
-    Write {
-        /// The first.
-        first: UserBlock,
-        /// The content of each.
-        contents: Vec<Data>,
-        /// True if it survives a crash once it is answered.
-        durable: bool,
-    },
-    /// Forgets blocks.
-    Trim {
-        /// The first.
-        first: UserBlock,
-        /// How many.
-        count: u64,
-    },
-    /// Makes everything answered survive a crash.
-    Flush,
-    /// Begins an epoch.
-    Begin {
-        /// The first block.
-        first: UserBlock,
-        /// How many.
-        count: u64,
-        /// Blocks whose parity may be pending.
-        owed_blocks_max: u64,
-    },
-    /// A request in an epoch.
-    Within(EpochId, Box<Ask>),
-    /// Ends an epoch.
-    End(EpochId),
-    /// Aborts one.
-    Abort(EpochId),
-    /// Writes all pending parity of an epoch.
-    Advance(EpochId),
-}
+/// A request with contents for buffers.
+pub type Ask = Request<Vec<Data>>;
 
 /// The real outcome of a write that is due, behind the reported one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,9 +305,11 @@ impl World {
     pub fn ask(&mut self, ask: &Ask) -> (RequestId, Event) {
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        let request = self.request_of(ask);
-        let innermost = if let Ask::Within(_, ask) = ask { ask } else { ask };
-        let expected = match *innermost {
+        let memory = &mut self.memory;
+        let request = ask
+            .clone()
+            .map(&mut |contents| contents.into_iter().map(|content| memory.hand_out(content)).collect());
+        let expected = match *ask.innermost() {
             Ask::Read { count, .. } => Expected::Blocks(count),
             Ask::Begin { .. } => Expected::Begun,
             _ => Expected::Done,
@@ -359,25 +317,6 @@ impl World {
         self.open.insert(id, expected);
         self.trace.line(format_args!("{} ask {} {}", self.now_ns, id.0, Asked(&request)));
         (id, Event::Request(id, request))
-    }
-
-    fn request_of(&mut self, ask: &Ask) -> Request {
-        match ask {
-            &Ask::Read { first, count } => Request::Read { first, count },
-            &Ask::Trim { first, count } => Request::Trim { first, count },
-            &Ask::Flush => Request::Flush,
-            Ask::Write { first, contents, durable } => {
-                let buffers = contents.iter().map(|&content| self.memory.hand_out(content)).collect();
-                Request::Write { first: *first, buffers, durable: *durable }
-            }
-            &Ask::Begin { first, count, owed_blocks_max } => Request::Begin { first, count, owed_blocks_max },
-            Ask::Within(epoch, ask) => {
-                Request::Within { epoch: *epoch, request: Box::new(self.request_of(ask)) }
-            }
-            &Ask::End(epoch) => Request::End { epoch },
-            &Ask::Abort(epoch) => Request::Abort { epoch },
-            &Ask::Advance(epoch) => Request::Advance { epoch, through: u64::MAX },
-        }
     }
 
     /// Takes an action of the engine. An answer is given at once, everything else happens in later
@@ -774,7 +713,7 @@ impl std::fmt::Display for Asked<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Request::Read { first, count } => write!(out, "read {}+{count}", first.0),
-            Request::Write { first, buffers, durable } => {
+            Request::Write { first, contents: buffers, durable } => {
                 let durable = if *durable { " durable" } else { "" };
                 write!(out, "write {}+{}{durable}", first.0, buffers.len())
             }

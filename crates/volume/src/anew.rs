@@ -137,7 +137,7 @@ pub fn maps_anew(
     for (&logical, writes) in &writes {
         let is_there = |(write, on): &(&std::cmp::Reverse<(u64, u32)>, &BTreeSet<Slot>)| {
             let missing: Vec<Slot> = slots().filter(|slot| !on.contains(slot)).collect();
-            maps.free.contains(write.0.1) && bearing.bears(&missing)
+            maps.free().contains(write.0.1) && bearing.bears(&missing)
         };
         let Some((nth, (write, on))) = writes.iter().enumerate().find(|(_, write)| is_there(write)) else {
             lost.push(logical);
@@ -147,17 +147,16 @@ pub fn maps_anew(
         if nth > 0 {
             older.push(logical);
         }
-        maps.free.remove(physical);
-        maps.stripes.set(logical, Some(Mapping { physical, generation }));
+        maps.load_stripe(logical, Mapping { physical, generation });
         for slot in here.iter().filter(|slot| !on.contains(slot)) {
             let first = lacked.entry(*slot).or_insert(generation);
             *first = (*first).min(generation);
         }
     }
     let possible = found.iter().filter(|chunk| chunk.is_possible());
-    maps.generation = 1 + possible.map(|chunk| chunk.generation).max().unwrap_or(0);
+    maps.load_generation(1 + possible.map(|chunk| chunk.generation).max().unwrap_or(0));
     for slot in slots().filter(|slot| !here.contains(slot)) {
-        maps.members[slot.0 as usize] = MemberState::Lost { missed_from: Generation(0) };
+        maps.load_member(slot, MemberState::Lost { missed_from: Generation(0) });
     }
     // Those that lack something are caught up, the nearest to whole first, as long as the volume
     // can do without them meanwhile. What others lack is found when it is read or scrubbed.
@@ -168,7 +167,7 @@ pub fn maps_anew(
         away.push(slot);
         let bears = bearing.bears(&away);
         match bears {
-            true => maps.members[slot.0 as usize] = MemberState::Lost { missed_from: Generation(first) },
+            true => maps.load_member(slot, MemberState::Lost { missed_from: Generation(first) }),
             false => drop(away.pop()),
         }
         bears
@@ -191,14 +190,14 @@ pub fn maps_anew(
         base: session,
         update: counted(left.update) + 2,
         first_record: RecordNumber(record.0 + 1),
-        generation_floor: Generation(maps.generation.max(counted(left.generation_floor.0)) + most),
+        generation_floor: Generation(maps.generation().max(counted(left.generation_floor.0)) + most),
         snapshot: Some(reference),
         ..left.clone()
     };
     let of: Vec<Slot> = here.iter().copied().collect();
     let mut steps = vec![of.iter().map(|&slot| (slot, at, bytes.clone())).collect()];
     steps.extend(superblock_steps(geometry, &superblock, &maps.absent(), &of));
-    Anew { steps, stripes: maps.stripes.mapped().count() as u64, older, lost, behind }
+    Anew { steps, stripes: maps.stripes().mapped().count() as u64, older, lost, behind }
 }
 
 /// The maps as a snapshot, in the area that the superblock that is left does not use.
@@ -209,7 +208,7 @@ fn snapshot(
     session: Session,
     record: RecordNumber,
 ) -> (Vec<u8>, SnapshotRef) {
-    let next_generation = Generation(maps.generation);
+    let next_generation = Generation(maps.generation());
     let head = SnapshotHead { volume: geometry.volume, session, record, next_generation };
     let mut writer = SnapshotWriter::new(maps, head, geometry);
     let mut bytes = Vec::new();

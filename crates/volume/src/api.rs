@@ -52,9 +52,10 @@ pub struct Seed {
     pub generation: u64,
 }
 
-/// What a user asks for. Blocks are whole; a front end completes partial ones with a read.
+/// What a user asks for. Blocks are whole; a front end completes partial ones with a read. `B` is
+/// the content of a write: buffers for the volume, bytes for a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum Request<B = Vec<BufferId>> {
     /// Reads blocks; answered with one buffer each (`None`: zeros, never written or trimmed).
     Read {
         /// The first block.
@@ -67,7 +68,7 @@ pub enum Request {
         /// The first block.
         first: UserBlock,
         /// One buffer a block.
-        buffers: Vec<BufferId>,
+        contents: B,
         /// Answer only when it would survive a crash.
         durable: bool,
     },
@@ -96,7 +97,7 @@ pub enum Request {
         /// The epoch.
         epoch: EpochId,
         /// What.
-        request: Box<Request>,
+        request: Box<Request<B>>,
     },
     /// Makes what is owed and seals the epoch: answered when all of it would survive a crash and
     /// everybody sees it.
@@ -117,6 +118,37 @@ pub enum Request {
         /// The number.
         through: u64,
     },
+}
+
+impl<B> Request<B> {
+    /// The same request with other contents: a driver gives buffers for bytes.
+    pub fn map<C>(self, contents_of: &mut impl FnMut(B) -> C) -> Request<C> {
+        match self {
+            Request::Read { first, count } => Request::Read { first, count },
+            Request::Write { first, contents, durable } => {
+                Request::Write { first, contents: contents_of(contents), durable }
+            }
+            Request::Trim { first, count } => Request::Trim { first, count },
+            Request::Flush => Request::Flush,
+            Request::Begin { first, count, owed_blocks_max } => {
+                Request::Begin { first, count, owed_blocks_max }
+            }
+            Request::Within { epoch, request } => {
+                Request::Within { epoch, request: Box::new(request.map(contents_of)) }
+            }
+            Request::End { epoch } => Request::End { epoch },
+            Request::Abort { epoch } => Request::Abort { epoch },
+            Request::Advance { epoch, through } => Request::Advance { epoch, through },
+        }
+    }
+
+    /// The request within an epoch, or itself.
+    pub fn innermost(&self) -> &Request<B> {
+        match self {
+            Request::Within { request, .. } => request.innermost(),
+            request => request,
+        }
+    }
 }
 
 /// What happened.

@@ -200,7 +200,7 @@ impl Engine {
     /// A device's chunk of a stripe was read as part of a mapping, and is bad, unless the device is
     /// gone. A chunk that was found so by a read that failed is counted.
     pub(crate) fn chunk_is_bad(&mut self, slot: Slot, logical: u32, mapping: Mapping, result: &IoResult) {
-        let is_current = self.maps.stripes[logical as usize] == Some(mapping);
+        let is_current = self.maps.mapping(logical) == Some(mapping);
         if is_current && self.maps.has(slot, mapping.generation, Some(logical)) {
             self.note_bad(slot, logical.into(), result);
         }
@@ -208,7 +208,7 @@ impl Engine {
 
     /// A device's block of a log row was read, as of a generation, and is bad.
     pub(crate) fn row_block_is_bad(&mut self, slot: Slot, row: u32, generation: u64, result: &IoResult) {
-        let is_current = self.maps.rows.get(&row).is_some_and(|now| now.generation == generation);
+        let is_current = self.maps.row_as_of(row, generation).is_some();
         if is_current && self.maps.has(slot, generation, None) {
             self.note_bad(slot, u64::from(self.geometry.logical_stripes()) + u64::from(row), result);
         }
@@ -216,10 +216,10 @@ impl Engine {
 
     fn note_bad(&mut self, slot: Slot, first: u64, result: &IoResult) {
         // What is found while the volume is opened is written again before it serves.
-        if *result == IoResult::Gone || self.verification.is_under_way() || self.is_bad(slot, first) {
+        if *result == IoResult::Gone || self.service.is_opening() || self.is_bad(slot, first) {
             return;
         }
-        self.counts[slot.0 as usize].unreadable_chunks += u64::from(*result == IoResult::MediaError);
+        self.noting.count_bad_chunk(slot, *result == IoResult::MediaError);
         self.note(Note::Bad(BadNote { slot, first, count: 1, is_bad: true }), false);
     }
 
@@ -232,7 +232,7 @@ impl Engine {
     }
 
     fn is_bad(&self, slot: Slot, first: u64) -> bool {
-        let (bad, stripes) = (&self.maps.notes.bad, u64::from(self.geometry.logical_stripes()));
+        let (bad, stripes) = (&self.maps.notes().bad, u64::from(self.geometry.logical_stripes()));
         match first < stripes {
             true => bad.has_stripe(slot, first as u32),
             false => bad.has_row(slot, (first - stripes) as u32),
@@ -257,7 +257,7 @@ impl Engine {
 
     /// A new device has nothing that is bad.
     pub(crate) fn all_is_good(&mut self, slot: Slot) {
-        if self.maps.notes.bad.slots().any(|bad| bad == slot) {
+        if self.maps.notes().bad.slots().any(|bad| bad == slot) {
             let count = u64::from(self.geometry.logical_stripes()) + u64::from(self.geometry.log_rows());
             self.note(Note::Bad(BadNote { slot, first: 0, count, is_bad: false }), false);
         }

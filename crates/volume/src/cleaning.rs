@@ -43,6 +43,8 @@ const CELL_BYTES: u64 = 16;
 /// State from which the rows to keep free and the old blocks follow.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaning {
+    /// The volume is at rest, and something may be left to clean.
+    is_at_rest: bool,
     /// Rows that commits have written since the last rest.
     written: usize,
     /// Rows of the largest recent burst.
@@ -58,17 +60,27 @@ impl Cleaning {
     pub(crate) fn rows_are_written(&mut self, rows: usize) {
         self.written += rows;
     }
+
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.is_at_rest
+    }
+
+    /// A request comes.
+    pub(crate) fn end_rest(&mut self) {
+        self.is_at_rest = false;
+    }
 }
 
 impl Engine {
     /// Ends a burst, and calls blocks old that were in the log an hour ago.
     pub(crate) fn begin_rest(&mut self) {
+        self.cleaning.is_at_rest = true;
         let written = std::mem::take(&mut self.cleaning.written);
         if written > 0 {
             // One small burst says little about the next one.
             self.cleaning.burst = written.max(self.cleaning.burst / 2);
         }
-        let now = (self.noting.now, self.maps.generation);
+        let now = (self.noting.now(), self.maps.generation());
         match self.cleaning.mark {
             Some((since, generation)) if since.saturating_add(LOG_AGE) <= now.0 => {
                 self.cleaning.old = self.stripes_logged_before(generation);
@@ -81,7 +93,7 @@ impl Engine {
 
     /// Returns stripes with a block in a row older than a generation.
     fn stripes_logged_before(&self, generation: u64) -> BTreeSet<u32> {
-        let rows = self.maps.rows.values().filter(|row| row.generation < generation);
+        let rows = self.maps.rows().values().filter(|row| row.generation < generation);
         let blocks = rows.flat_map(|row| row.blocks.iter().flatten());
         let of_users = blocks.filter(|&&block| !self.geometry.is_home(block));
         of_users.map(|&block| self.geometry.locate(block).0).collect()
@@ -89,20 +101,20 @@ impl Engine {
 
     /// Tests for fewer than a quarter of the rows free.
     pub(crate) fn log_is_low(&self) -> bool {
-        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
+        self.maps.log_blocks() > 0 && self.maps.free_rows().len() < self.geometry.log_rows() as usize / 4
     }
 
     /// Tests for a reason to clean a log that is not low.
     pub(crate) fn log_is_cleaned_at_rest(&self) -> bool {
         let is_wanted = self.needs_rows_for_a_burst() || !self.cleaning.old.is_empty();
-        self.idle && is_wanted && self.maps.has_all_members()
+        self.cleaning.is_at_rest && is_wanted && self.maps.has_all_members()
     }
 
     /// Tests for too few free rows for half of a recent burst, beside the quarter that stays free.
     fn needs_rows_for_a_burst(&self) -> bool {
         let quarter = self.geometry.log_rows() as usize / 4;
         let kept = quarter + (self.cleaning.burst / 2).min(quarter);
-        !self.maps.log.is_empty() && self.maps.free_rows.len() < kept
+        self.maps.log_blocks() > 0 && self.maps.free_rows().len() < kept
     }
 
     /// Returns stripes to merge so that the log empties, fullest first; without those that are
@@ -117,10 +129,10 @@ impl Engine {
         let is_meant = |count: u32, logical: u32| {
             u64::from(count) >= least
                 && (takes_all || self.cleaning.old.contains(&logical))
-                && !self.broken.contains(&logical)
+                && !self.damage.is_broken(logical)
                 && !(patches_go_on && self.is_left_to_patches(count, logical))
         };
-        let logged = self.maps.logged.iter().map(|(&logical, &count)| (count, logical));
+        let logged = self.maps.logged().iter().map(|(&logical, &count)| (count, logical));
         let mut heavy: Vec<(u32, u32)> = logged.filter(|&(count, l)| is_meant(count, l)).collect();
         heavy.sort_unstable_by(|a, b| b.cmp(a));
         heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical).collect()
@@ -160,7 +172,7 @@ impl Engine {
 
     /// Returns blocks, with what operations cost in blocks: nothing at rest, when nobody waits.
     fn cost(&self, blocks: u64, operations: u64) -> u64 {
-        blocks + if self.idle { 0 } else { OPERATION_BLOCKS * operations }
+        blocks + if self.cleaning.is_at_rest { 0 } else { OPERATION_BLOCKS * operations }
     }
 
     /// Tests so many blocks of a stripe: a patch costs less than a merge, whichever blocks they
@@ -173,14 +185,14 @@ impl Engine {
     }
 
     /// Ends the cleaning at rest until the next idle event: no other stripe can or should go home.
-    pub(crate) fn end_rest(&mut self) {
-        self.idle = false;
+    pub(crate) fn end_cleaning(&mut self) {
+        self.cleaning.end_rest();
         self.cleaning.old.clear();
     }
 
     /// Forgets the age of stripes without blocks in the log.
     pub(crate) fn forget_clean_stripes(&mut self) {
-        let logged = &self.maps.logged;
+        let logged = self.maps.logged();
         self.cleaning.old.retain(|logical| logged.contains_key(logical));
     }
 }

@@ -1,6 +1,6 @@
 //! Making memory durable: one commit at a time, each one atomic change of the maps.
 //!
-//! A commit takes what is sealed, or as much of it as the log and the free stripes hold, and goes
+//! A commit takes what is sealed in memory ([`crate::memory`]), or as much of it as the log and the free stripes hold, and goes
 //! through four phases:
 //!
 //! 1. gather: what is current of the stripes that are merged is fetched;
@@ -15,13 +15,14 @@
 mod sealing;
 
 use crate::cleaning::MERGES_MOST;
-use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
+use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::{Later, Requester};
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
+use crate::memory::Age;
 use crate::notes::add_notes;
 use crate::patch::Updates;
 use crate::span::Place;
-use crate::staging::{StageId, by_state};
+use crate::staging::StageId;
 use crate::{
     Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot, Sum,
     Urgency, UserBlock,
@@ -43,8 +44,6 @@ enum Phase {
 /// A commit under way.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    /// The part of the sealed memory that it takes; readers still find it here.
-    pub(crate) taken: Dirty,
     /// The first generation that it writes.
     pub(crate) first_generation: u64,
     phase: Phase,
@@ -78,7 +77,6 @@ impl Commit {
     /// One of nothing yet.
     pub(crate) fn new(first_generation: u64) -> Commit {
         Commit {
-            taken: Dirty::default(),
             first_generation,
             phase: Phase::Gather,
             stripes: Vec::new(),
@@ -187,7 +185,7 @@ impl Engine {
     /// not verify, and those that are merged to empty the log.
     fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
         let merged = self.stripes_to_merge(patches_go_on);
-        self.repair.iter().copied().chain(merged).collect()
+        self.damage.suspects().chain(merged).collect()
     }
 
     /// Bytes that the entries of a record may have.
@@ -208,22 +206,21 @@ impl Engine {
     /// merging, the fullest first; what then is left waits.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        // Once only: it follows a patch, so that there is a record to be written in any case.
-        let patches_go_on = std::mem::take(&mut self.patching.goes_on);
+        let patches_go_on = self.patching.take_turn();
         let kept = if patches_go_on { self.rows_for_patches() } else { 0 };
-        let free_rows = self.maps.free_rows.len().saturating_sub(self.pins.row_count() + kept);
-        let by_stripe: BTreeMap<u32, usize> =
-            self.sealed.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len())).collect();
+        let free_rows = self.maps.free_rows().len().saturating_sub(self.pins.row_count() + kept);
+        let by_stripe = self.memory.committing_stripes();
         let is_full = |count: usize| count == per_stripe;
-        let usable = self.maps.free.iter().filter(|stripe| !self.pins.holds(*stripe));
-        let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
+        let usable = self.maps.free().iter().filter(|stripe| !self.pins.holds(*stripe));
+        let most = by_stripe.len() + self.damage.suspects().len() + MERGES_MOST;
+        let mut free: Vec<u32> = usable.take(most).collect();
         free.reverse();
         // Cleaning goes first: it is what makes room.
         let switch_bytes = self.switch_bytes();
         let mut room = self.record_room();
         let mut chosen: BTreeSet<u32> = BTreeSet::new();
         let full = by_stripe.iter().filter(|(_, count)| is_full(**count)).map(|(&logical, _)| logical);
-        let (ahead, unready) = by_state(&self.staged, &self.sealed.staged);
+        let (ahead, unready) = self.staging.by_state(self.memory.staged(Age::Committing));
         let ahead: BTreeMap<u32, StageId> = ahead
             .into_iter()
             .filter(|_| {
@@ -233,10 +230,11 @@ impl Engine {
             })
             .collect();
         let forced: Vec<u32> = self.forced(patches_go_on).into_iter().chain(full).collect();
-        let mut gathers_left = (self.waiting_for_room.room.gather / per_stripe).max(1);
+        let mut gathers_left = (self.reads.room().gather / per_stripe).max(1);
         let is_later = self.stages_wait() && self.stage_place().is_some();
-        let later = if is_later { std::mem::take(&mut self.sealed.unstaged) } else { BTreeSet::new() };
-        let is_staged = |l: &u32| self.sealed.staged.contains_key(l) || later.contains(l);
+        let later = self.memory.leave_to_staging(is_later);
+        let staged = self.memory.staged(Age::Committing);
+        let is_staged = |l: &u32| staged.contains_key(l) || later.contains(l);
         for logical in forced.into_iter().filter(|logical| !is_staged(logical)) {
             let gathers = usize::from(!by_stripe.get(&logical).is_some_and(|&count| is_full(count)));
             let fits = chosen.len() < free.len() && room >= switch_bytes && gathers <= gathers_left;
@@ -245,7 +243,7 @@ impl Engine {
                 gathers_left -= gathers;
             }
         }
-        let late = self.sealed.staged.keys().filter(|logical| !ahead.contains_key(logical));
+        let late = staged.keys().filter(|logical| !ahead.contains_key(logical));
         let mut waiting: BTreeSet<u32> = late.copied().chain(unready).chain(later.iter().copied()).collect();
         let mut rank: Vec<(usize, u32)> = Vec::new();
         let mut logged = 0;
@@ -269,7 +267,7 @@ impl Engine {
             } else {
                 room -= bytes.max(switch_bytes);
                 logged += count;
-                let in_log = self.maps.logged.get(&logical).copied().unwrap_or(0);
+                let in_log = self.maps.logged_of(logical);
                 rank.push((count + in_log as usize, logical));
             }
         }
@@ -277,7 +275,7 @@ impl Engine {
         while self.rows_needed(logged) > free_rows {
             let Some((_, logical)) = rank.pop() else { break };
             logged -= by_stripe[&logical];
-            let in_log = self.maps.logged.get(&logical).copied().unwrap_or(0);
+            let in_log = self.maps.logged_of(logical);
             let count = in_log + by_stripe[&logical] as u32;
             if patches_go_on && self.is_left_to_patches(count, logical) {
                 waiting.insert(logical);
@@ -288,14 +286,12 @@ impl Engine {
                 waiting.insert(logical);
             }
         }
-        self.sealed.unstaged = later;
-        self.patching.logged = logged;
-        let first_generation = self.maps.generation;
-        let taken = self.take(&waiting, room);
+        self.patching.set_logged(logged);
+        let first_generation = self.maps.generation();
+        self.memory.take(&waiting, room);
         let mut commit = Commit {
-            taken,
             ahead: ahead.values().copied().collect(),
-            members_changed: std::mem::take(&mut self.members_changed),
+            members_changed: self.records.take_wanted(),
             ..Commit::new(first_generation)
         };
         let mut generation = first_generation;
@@ -306,8 +302,8 @@ impl Engine {
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
             generation += 1;
         }
-        let logged =
-            commit.taken.blocks.stripes().filter(|(l, _)| !chosen.contains(l) && !ahead.contains_key(l));
+        let taken = self.memory.taken();
+        let logged = taken.blocks.stripes().filter(|(l, _)| !chosen.contains(l) && !ahead.contains_key(l));
         let to_log: Vec<(UserBlock, Operand)> = logged
             .flat_map(|(logical, blocks)| {
                 let first = u64::from(logical) * per_stripe as u64;
@@ -316,15 +312,16 @@ impl Engine {
             .collect();
         commit.rows = self.fill_rows(&to_log, generation);
         self.cleaning.rows_are_written(commit.rows.len());
-        self.maps.generation = generation + commit.rows.len() as u64;
-        let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
+        self.maps.use_generations(commit.stripes.len() + commit.rows.len());
+        let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && self.memory.taken().is_empty();
         let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
-            self.end_rest();
+            self.end_cleaning();
             // No room for anything: the log and the free stripes are held by reads under way; it is
             // tried again after them. Unless nothing is under way: then what is dirty can go
             // nowhere, because broken stripes hold the log.
-            self.failed |= !waiting.is_empty() && self.is_idle() && !self.broken.is_empty();
+            let is_stuck = !waiting.is_empty() && self.is_idle() && self.damage.has_broken();
+            self.service.fail_if(is_stuck);
             self.give_up_if_failed();
             return;
         }
@@ -342,30 +339,6 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Takes what is sealed, but for stripes that wait and for trims beyond the room in the record.
-    fn take(&mut self, waiting: &BTreeSet<u32>, room: u64) -> Dirty {
-        let mut unmapped = BTreeSet::new();
-        let blocks = self.sealed.blocks.take_if(|logical| !waiting.contains(&logical));
-        let mut runs_left = room / (24 + 24);
-        let mut last = None;
-        for logical in std::mem::take(&mut self.sealed.unmapped) {
-            let goes_on = last == Some(logical.wrapping_sub(1));
-            // The trim of a stripe that is written afterwards goes with what is written.
-            if waiting.contains(&logical) || (blocks.stripe(logical).is_empty() && !goes_on && runs_left == 0)
-            {
-                self.sealed.unmapped.insert(logical);
-                continue;
-            }
-            runs_left = runs_left.saturating_sub(u64::from(!goes_on));
-            last = Some(logical);
-            unmapped.insert(logical);
-        }
-        let all = std::mem::take(&mut self.sealed.staged);
-        let (late, staged) = all.into_iter().partition(|(logical, _)| waiting.contains(logical));
-        self.sealed.staged = late;
-        Dirty { blocks, unmapped, staged, unstaged: BTreeSet::new() }
-    }
-
     /// Writes stripes and rows of the last record again, because a device that is present lacks a
     /// part of them.
     ///
@@ -378,16 +351,17 @@ impl Engine {
         copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
     ) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        let mut commit = Commit { outstanding: 1, again: true, copies, ..Commit::new(self.maps.generation) };
+        let mut commit =
+            Commit { outstanding: 1, again: true, copies, ..Commit::new(self.maps.generation()) };
         for &logical in stripes {
-            let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
+            let Some(mapping) = self.maps.mapping(logical) else { continue };
             let Mapping { physical, generation } = mapping;
             // A device that dies under way lacks what is written again.
             commit.first_generation = commit.first_generation.min(generation);
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
         }
         for &number in rows {
-            let Some(row) = self.maps.rows.get(&number) else { continue };
+            let Some(row) = self.maps.row(number) else { continue };
             commit.first_generation = commit.first_generation.min(row.generation);
             commit.rows.push(RowWrite {
                 row: number,
@@ -413,10 +387,10 @@ impl Engine {
         for (stripe, place) in places {
             let block =
                 UserBlock(u64::from(logicals[stripe]) * self.geometry.stripe_blocks() + u64::from(place));
-            self.later.push_back(Later::Again { block, stripe, place });
+            self.reads.fetch_later([Later::Again { block, stripe, place }]);
         }
         let rows = blocks.into_iter().map(|(row, number, index)| Later::AgainRow { number, row, index });
-        self.later.extend(rows);
+        self.reads.fetch_later(rows);
         self.begin_later();
         self.phase_part_done();
     }
@@ -450,7 +424,7 @@ impl Engine {
         let full = self.planners.row.code().data().len();
         let columns = self.geometry.slots();
         let copies = self.geometry.tolerance() + 1;
-        let usable = self.maps.free_rows.iter().filter(|row| !self.pins.holds_row(*row));
+        let usable = self.maps.free_rows().iter().filter(|row| !self.pins.holds_row(*row));
         let mut free: Vec<u32> = usable.take(self.rows_needed(blocks.len())).collect();
         free.reverse();
         let mut rows = Vec::new();
@@ -515,10 +489,8 @@ impl Engine {
     pub(crate) fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let mut elsewhere = Vec::new();
         for (block, requester) in wanted {
-            let Some(commit) = &self.commit else { return };
             let (logical, place) = self.geometry.locate(block);
-            let zeros = commit.taken.unmapped.contains(&logical).then_some(Operand::Zeros);
-            match commit.taken.blocks.get((logical, place)).or(zeros) {
+            match self.memory.taken().content(logical, place) {
                 Some(content) => self.deliver(requester, block, Some(content)),
                 None => elsewhere.push((block, requester)),
             }
@@ -581,15 +553,11 @@ impl Engine {
             }
             stripe.content.into_iter().flatten().for_each(|content| self.io.release_operand(content));
         }
-        let broken = &self.broken;
-        self.repair.retain(|logical| !broken.contains(logical));
         for row in commit.rows {
             row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
-        self.sealed.blocks.put_all_back(commit.taken.blocks);
-        self.sealed.staged.extend(commit.taken.staged);
-        self.sealed.unmapped.extend(commit.taken.unmapped);
-        self.members_changed |= commit.members_changed;
+        self.memory.undo_commit();
+        self.records.want_if(commit.members_changed);
         if let Some(updates) = commit.patch {
             self.patch_undone(updates);
         }
@@ -597,7 +565,7 @@ impl Engine {
             self.note_lost(&lost);
         }
         // While a volume is opened, the caller goes back to the state before the last record.
-        self.failed |= commit.again;
+        self.service.fail_if(commit.again);
     }
 
     /// Parity and checksums of everything.
@@ -680,7 +648,7 @@ impl Engine {
             changes = self.forgets_of_home();
             commit.forgets_home = true;
         }
-        for (first, count) in runs_of(&commit.taken.unmapped) {
+        for (first, count) in runs_of(&self.memory.taken().unmapped) {
             changes.push(Change::Unmap { first, count });
             let (first, count) = (UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
             changes.push(Change::Forget { first, count });
@@ -696,7 +664,7 @@ impl Engine {
             writes.extend(chunks);
             switch(logical, physical, generation, digests);
         }
-        for staged in commit.ahead.iter().filter_map(|id| self.staged.get(id)) {
+        for staged in commit.ahead.iter().filter_map(|&id| self.staging.get(id)) {
             switch(staged.logical, staged.physical, staged.generation, staged.digests.clone());
         }
         let unmapped = match commit.ends {
@@ -736,7 +704,7 @@ impl Engine {
             changes.extend(patches.into_iter().map(Change::Patch));
         }
         if commit.members_changed {
-            for (slot, state) in self.maps.members.iter().enumerate() {
+            for (slot, state) in self.maps.members().iter().enumerate() {
                 changes.push(Change::Member { slot: Slot(slot as u32), state: *state });
             }
         }
@@ -782,6 +750,7 @@ impl Engine {
     /// The record is durable: switch the maps and let go of the memory.
     fn finish_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
+        let taken = self.memory.end_commit();
         let per_stripe = self.geometry.stripe_blocks();
         for change in &commit.changes {
             // The member states in the record are those of when it was written; newer ones stay.
@@ -790,23 +759,18 @@ impl Engine {
                 self.maps.apply(change);
             }
         }
-        self.journal.end_commit(commit.has_record);
+        let newest = commit.changes.iter().filter_map(Change::generation).max();
+        self.records.end_commit(commit.has_record, newest);
         if commit.forgets_home && commit.has_record {
             self.home_is_recorded();
         }
-        self.is_provisional &= !commit.has_record;
-        let newest = commit.changes.iter().filter_map(Change::generation).max();
-        // One that maps nothing says that all before it are durable, and there is nothing that it
-        // could lack.
-        self.unproven = if commit.has_record { newest.is_some() } else { self.unproven };
-        self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {
             // What was suspect has just been written again.
-            self.repair.clear();
+            self.damage.mend_suspects();
         }
-        commit.taken.unmapped.iter().for_each(|&logical| self.is_written_anew(logical, true));
+        taken.unmapped.iter().for_each(|&logical| self.is_written_anew(logical, true));
         for stripe in &commit.stripes {
-            let of_users = commit.taken.blocks.stripe(stripe.logical).len() as u64;
+            let of_users = taken.blocks.stripe(stripe.logical).len() as u64;
             self.is_written_anew(stripe.logical, of_users == per_stripe);
         }
         for staged in commit.ahead.drain(..).filter_map(|id| self.free_staged(id)).collect::<Vec<_>>() {
@@ -831,8 +795,8 @@ impl Engine {
             row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
         self.forget_clean_stripes();
-        if self.maps.notes.has_ranges() || !self.broken.is_empty() {
-            let written = commit.taken.blocks.stripes().flat_map(|(logical, blocks)| {
+        if self.maps.notes().has_ranges() || self.damage.has_broken() {
+            let written = taken.blocks.stripes().flat_map(|(logical, blocks)| {
                 let first = u64::from(logical) * per_stripe;
                 blocks.iter().map(move |&(place, _)| UserBlock(first + u64::from(place)))
             });
@@ -840,6 +804,6 @@ impl Engine {
             self.note_rewritten(&written);
             self.miss_no_longer(written.into_iter());
         }
-        commit.taken.blocks.into_values().for_each(|content| self.io.release_operand(content));
+        taken.blocks.into_values().for_each(|content| self.io.release_operand(content));
     }
 }

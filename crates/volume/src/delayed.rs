@@ -1,7 +1,7 @@
 //! Epochs of delayed parity: who writes where, what is owed, and how an epoch ends.
 //!
 //! An epoch holds a range of whole stripes. What it writes goes to stripes of its own in free
-//! places ([`crate::owed`]), data only; the maps know nothing of it. So a crash or an abort needs
+//! places ([`owed`]), data only; the maps know nothing of it. So a crash or an abort needs
 //! no work, others read what was there before, and nothing that is committed shares a stripe with
 //! what has no parity. The end makes what is owed and switches all stripes with one record.
 //!
@@ -14,10 +14,12 @@
 //! aborts who has been silent.
 
 mod ending;
+mod owed;
 mod within;
 
+pub(crate) use self::owed::OwedId;
+use self::owed::{InMemory, Owed};
 use crate::engine::Engine;
-use crate::owed::{InMemory, Owed, OwedId};
 use crate::{
     BufferId, EpochId, EpochState, EpochStatus, Failure, Reply, Request, RequestId, Slot, UserBlock,
 };
@@ -39,53 +41,53 @@ const EPOCHS_OF_SESSION: u64 = 1_000_000;
 /// All epochs and what they have in memory.
 #[derive(Debug)]
 pub(crate) struct Delayed {
-    pub(crate) epochs: BTreeMap<EpochId, Epoch>,
-    pub(crate) stripes: BTreeMap<OwedId, Owed>,
+    epochs: BTreeMap<EpochId, Epoch>,
+    stripes: BTreeMap<OwedId, Owed>,
     beginning: BTreeMap<RequestId, EpochId>,
-    pub(crate) reads: BTreeMap<u64, EpochRead>,
+    reads: BTreeMap<u64, EpochRead>,
     /// Written and not answered, because too much is owed.
     blocked: VecDeque<(RequestId, EpochId)>,
     /// Requests that wait for a place or a generation, and those behind them.
     stalled: VecDeque<(RequestId, Request)>,
     begun: u64,
     /// Counts writes to stripes.
-    pub(crate) writes: u64,
+    writes: u64,
     /// Stripes with data in memory, by their last write.
-    pub(crate) in_memory: BTreeSet<(u64, OwedId)>,
-    pub(crate) memory: InMemory,
+    in_memory: BTreeSet<(u64, OwedId)>,
+    memory: InMemory,
     data_blocks_most: usize,
     parity_blocks_most: usize,
-    pub(crate) settling_blocks: u64,
+    settling_blocks: u64,
     /// Stripes that take a place beside the one that their logical stripe has already.
-    pub(crate) extra_places: usize,
-    pub(crate) wasted: u64,
+    extra_places: usize,
+    wasted: u64,
 }
 
 /// A range whose parity is owed.
 #[derive(Debug)]
-pub(crate) struct Epoch {
+struct Epoch {
     first: u32,
     end: u32,
     owed_blocks_max: u64,
-    pub(crate) state: EpochState,
-    pub(crate) stripes: BTreeMap<u32, OwedId>,
+    state: EpochState,
+    stripes: BTreeMap<u32, OwedId>,
     /// Trimmed as a whole before what is in `stripes` was written.
-    pub(crate) unmapped: BTreeSet<u32>,
+    unmapped: BTreeSet<u32>,
     /// Stripes whose parity is owed and can be made, by the first write that it is owed of.
-    pub(crate) owed: BTreeMap<u64, OwedId>,
+    owed: BTreeMap<u64, OwedId>,
     /// Those with something lost.
-    pub(crate) lost: BTreeSet<OwedId>,
-    pub(crate) owed_blocks: u64,
+    lost: BTreeSet<OwedId>,
+    owed_blocks: u64,
     /// Stripes that something is being done with.
-    pub(crate) active: usize,
+    active: usize,
     /// Parity is made of what was written up to this number.
     advance_through: u64,
     /// Devices written to since their last flush.
-    pub(crate) unflushed: BTreeSet<Slot>,
+    unflushed: BTreeSet<Slot>,
     round: Option<Round>,
     flushes: Vec<RequestId>,
     ends: Vec<RequestId>,
-    pub(crate) wasted: u64,
+    wasted: u64,
 }
 
 /// A flush under way: first the stripes are written, then the devices flushed.
@@ -99,7 +101,7 @@ struct Round {
 
 /// A block of an epoch that is read from where it lies.
 #[derive(Debug)]
-pub(crate) struct EpochRead {
+struct EpochRead {
     id: RequestId,
     index: usize,
     owed: OwedId,
@@ -151,6 +153,16 @@ impl Delayed {
         self.extra_places
     }
 
+    /// Tests whether no epoch is open and nothing of an ended one is pending.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.epochs.is_empty() && self.stripes.is_empty()
+    }
+
+    /// Stripes whose parity was written in vain.
+    pub(crate) fn wasted_stripes(&self) -> u64 {
+        self.wasted
+    }
+
     pub(crate) fn blocks_in_memory(&self) -> usize {
         self.memory.data_blocks + self.memory.parity_blocks
     }
@@ -160,7 +172,7 @@ impl Engine {
     /// The epoch that holds a part of what a request of others writes.
     pub(crate) fn epoch_in_the_way(&self, request: &Request) -> Option<EpochId> {
         let (first, count) = match request {
-            Request::Write { first, buffers, .. } => (*first, buffers.len() as u64),
+            Request::Write { first, contents: buffers, .. } => (*first, buffers.len() as u64),
             Request::Trim { first, count } => (*first, *count),
             _ => return None,
         };
@@ -209,14 +221,14 @@ impl Engine {
         let (first, end) = (self.geometry.locate(first).0, self.geometry.locate(UserBlock(end - 1)).0 + 1);
         let overlaps = self.delayed.epochs.iter().filter(|(_, epoch)| first < epoch.end && epoch.first < end);
         let epochs: Vec<EpochId> = overlaps.map(|(&id, _)| id).collect();
-        if self.failed {
+        if self.service.has_failed() {
             return self.refuse_within(id, Failure::NotDurable);
         }
         if !epochs.is_empty() {
             return self.refuse_within(id, Failure::EpochsOverlap { epochs });
         }
         self.delayed.begun += 1;
-        let epoch = EpochId(self.superblock.session.0 * EPOCHS_OF_SESSION + self.delayed.begun);
+        let epoch = EpochId(self.snapshots.superblock().session.0 * EPOCHS_OF_SESSION + self.delayed.begun);
         let new = Epoch {
             first,
             end,
@@ -300,7 +312,7 @@ impl Engine {
             if owed.dropped {
                 continue;
             }
-            assert!(self.maps.free.contains(physical), "place {physical} of an epoch is mapped");
+            assert!(self.maps.free().contains(physical), "place {physical} of an epoch is mapped");
             assert!(self.pins.holds(physical), "place {physical} of an epoch is not held");
             let known = &self.delayed.epochs[&owed.epoch];
             assert!(known.first <= owed.logical && owed.logical < known.end, "stripe of no epoch");

@@ -7,44 +7,31 @@ mod owner;
 mod reading;
 
 pub(crate) use self::owner::{IoOwner, JobOwner};
-use self::reading::UserRead;
-use crate::broken::Broken;
 use crate::cleaning::Cleaning;
 use crate::commit::Commit;
-use crate::contents::Contents;
+use crate::damage::Damage;
 use crate::delayed::Delayed;
-use crate::fetch::{Fetch, FetchId, Later};
 use crate::geometry::Planners;
 use crate::headers::Headers;
 use crate::io::Io;
-use crate::journal::Snapshot;
-use crate::journal_head::JournalHead;
 use crate::maps::Maps;
-use crate::members::Rebuild;
+use crate::members::Members;
+use crate::memory::Memory;
 use crate::notes::Noting;
-use crate::pace::Pace;
 use crate::patch::Patching;
 use crate::pins::Pins;
-use crate::room::{Room, Waiting};
+use crate::reads::Reads;
+use crate::records::Records;
+use crate::room::Room;
 use crate::scrub::Scrubbing;
-use crate::span::{Span, SpanId};
-use crate::staging::{StageId, Staged};
-use crate::status::DeviceCounts;
-use crate::verification::Verification;
+use crate::service::Service;
+use crate::snapshots::Snapshots;
+use crate::staging::Staging;
 use crate::{
-    Action, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
-    RequestId, Slot, UserBlock,
+    Action, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request, RequestId,
+    Slot, UserBlock,
 };
-use pantile_format::Generation;
-use pantile_format::volume::{HistoryId, MemberState, Superblock};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
-pub const DIRTY_BLOCKS_MARK: usize = 4096;
-
-/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there
-/// are fewer: 128 MiB.
-pub const DIRTY_BLOCKS_MOST: usize = 8 * DIRTY_BLOCKS_MARK;
+use pantile_format::volume::Superblock;
 
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
@@ -52,115 +39,28 @@ pub const ENGINE_BUFFERS: u64 = 1 << 63;
 /// Blocks that a volume may have in memory if nobody says how many: 512 MiB.
 const MEMORY_BLOCKS: usize = 1 << 17;
 
-/// Content in memory: newest writes and trims that are not in a commit yet, or that one commit
-/// takes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Dirty {
-    /// `Zeros` for a block trimmed by itself.
-    pub(crate) blocks: Contents,
-    /// Logical stripes trimmed as a whole, before the writes in `blocks`.
-    pub(crate) unmapped: BTreeSet<u32>,
-    /// Logical stripes that are written ahead as they are in `blocks`.
-    pub(crate) staged: BTreeMap<u32, StageId>,
-    /// Logical stripes that will be, when less is under way.
-    pub(crate) unstaged: BTreeSet<u32>,
-}
-
-impl Dirty {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.blocks.is_empty() && self.unmapped.is_empty()
-    }
-}
-
 /// A volume.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) geometry: Geometry,
     pub(crate) planners: Planners,
     pub(crate) maps: Maps,
-    /// Written or trimmed, not yet part of what is being made durable.
-    pub(crate) dirty: Dirty,
-    /// Being made durable, by one commit after another.
-    pub(crate) sealed: Dirty,
-    /// Answered when `sealed` is durable.
-    pub(crate) sealed_waiters: Vec<RequestId>,
-    /// Wait for what is dirty now.
-    pub(crate) waiters: Vec<RequestId>,
+    pub(crate) memory: Memory,
     pub(crate) commit: Option<Commit>,
     pub(crate) patching: Patching,
     pub(crate) cleaning: Cleaning,
-    pub(crate) fetches: BTreeMap<FetchId, Fetch>,
-    /// What is to be fetched when there are fewer of them.
-    pub(crate) later: VecDeque<Later>,
-    pub(crate) spans: BTreeMap<SpanId, Span>,
-    pub(crate) waiting_for_room: Waiting,
-    pub(crate) staged: BTreeMap<StageId, Staged>,
-    /// Those of `staged` whose writes are not all reported.
-    pub(crate) stages_under_way: u64,
+    pub(crate) reads: Reads,
+    pub(crate) staging: Staging,
     pub(crate) delayed: Delayed,
-    /// The first generation that no durable record can have.
-    pub(crate) recorded_generation: u64,
-    reads: BTreeMap<RequestId, UserRead>,
     pub(crate) io: Io,
-    /// Writes in memory that are answered when there is less of it.
-    blocked: VecDeque<RequestId>,
     pub(crate) pins: Pins,
     pub(crate) headers: Headers,
-    /// Dirty blocks that start a commit.
-    pub(crate) dirty_mark: usize,
-    /// Logical stripes with a block that did not verify, until a record says that they are written
-    /// anew.
-    pub(crate) repair: BTreeSet<u32>,
-    /// Logical stripes of which more is bad than the code can bear: they are not merged, what can
-    /// be read of them is.
-    pub(crate) broken: Broken,
-    /// Devices that have come and take part from the next moment on in which nothing is being made
-    /// durable.
-    pub(crate) arrivals: BTreeMap<Slot, Found>,
-    /// Those of them that have never had a snapshot: they get the text of the code, too.
-    pub(crate) blank: BTreeSet<Slot>,
-    /// What is dirty is to be made durable although nobody waits for it.
-    pub(crate) commit_wanted: bool,
-    /// True after some time without a request.
-    pub(crate) idle: bool,
-    /// A snapshot is to be written at the next moment, whatever the journal says.
-    pub(crate) snapshot_wanted: bool,
-    /// And all three superblocks of each device are to be written with it.
-    pub(crate) snapshot_everywhere: bool,
-    /// The last record maps something and is durable, and nothing on the devices says so: an
-    /// opening believes it only if what it maps is there.
-    pub(crate) unproven: bool,
-    /// If so, a record is to say it, because nobody writes.
-    pub(crate) proof_wanted: bool,
-    pub(crate) rebuild: Option<Rebuild>,
+    pub(crate) damage: Damage,
+    pub(crate) members: Members,
     pub(crate) scrubbing: Option<Scrubbing>,
-    /// How many times as long as the others slow devices take.
-    pub(crate) pace: Pace,
-    pub(crate) counts: Vec<DeviceCounts>,
-    /// A device's state has changed and no record says so yet.
-    pub(crate) members_changed: bool,
-    /// The session has written neither record nor snapshot, and a device that is not here may have
-    /// a record that it does not know: with that device the next session would go on from there,
-    /// and whatever this one told anybody would be undone.
-    pub(crate) is_provisional: bool,
-    /// Requests that came before anybody is served.
-    pub(crate) early: Vec<(RequestId, Request)>,
-    /// More devices are gone than the code can bear, or the volume is open to be read only: nothing
-    /// is written.
-    pub(crate) failed: bool,
-    /// It was opened without a session: nothing may be written, whatever devices could.
-    pub(crate) reads_only: bool,
-    pub(crate) journal: JournalHead,
-    /// As it is on the devices; each has it with its own slot.
-    pub(crate) superblock: Superblock,
-    /// By slot, counts the writes of the superblock: in turns to the one place and the other.
-    pub(crate) turns: Vec<u64>,
-    /// A device was lost, or is to be let in, since the session began: it may have the history.
-    pub(crate) history_is_open: bool,
-    /// Devices that were here when the volume was opened, ran separately and take no part.
-    pub(crate) apart: Vec<(Slot, HistoryId)>,
-    pub(crate) verification: Verification,
-    pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) service: Service,
+    pub(crate) records: Records,
+    pub(crate) snapshots: Snapshots,
     pub(crate) noting: Noting,
 }
 
@@ -169,61 +69,30 @@ impl Engine {
         geometry: Geometry,
         maps: Maps,
         superblock: Superblock,
-        journal: JournalHead,
+        records: Records,
         counter: u64,
     ) -> Result<Engine, pantile_code::CodeError> {
-        let noting = Noting::after(&maps.notes);
+        let noting = Noting::after(maps.notes(), geometry.slots());
         Ok(Engine {
-            blocked: VecDeque::new(),
-            broken: Broken::default(),
-            arrivals: BTreeMap::new(),
-            rebuild: None,
+            members: Members::default(),
             scrubbing: None,
-            pace: Pace::new(),
-            counts: vec![DeviceCounts::default(); geometry.slots()],
-            turns: vec![0; geometry.slots()],
-            spans: BTreeMap::new(),
-            waiting_for_room: Waiting::new(Room::within(MEMORY_BLOCKS)),
-            staged: BTreeMap::new(),
-            stages_under_way: 0,
+            snapshots: Snapshots::new(superblock, geometry.slots()),
+            reads: Reads::within(Room::within(MEMORY_BLOCKS)),
+            staging: Staging::default(),
             delayed: Delayed::default(),
-            recorded_generation: 0,
             planners: Planners::new(&geometry)?,
             geometry,
             maps,
-            dirty: Dirty::default(),
-            sealed: Dirty::default(),
-            sealed_waiters: Vec::new(),
-            waiters: Vec::new(),
+            memory: Memory::with_mark(Room::within(MEMORY_BLOCKS).dirty_mark),
             commit: None,
             patching: Patching::default(),
             cleaning: Cleaning::default(),
-            fetches: BTreeMap::new(),
-            later: VecDeque::new(),
-            reads: BTreeMap::new(),
             io: Io::after(counter),
             pins: Pins::default(),
             headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
-            dirty_mark: Room::within(MEMORY_BLOCKS).dirty_mark,
-            repair: BTreeSet::new(),
-            blank: BTreeSet::new(),
-            commit_wanted: false,
-            idle: false,
-            snapshot_wanted: false,
-            snapshot_everywhere: false,
-            unproven: false,
-            proof_wanted: false,
-            history_is_open: false,
-            apart: Vec::new(),
-            verification: Verification::default(),
-            members_changed: false,
-            is_provisional: false,
-            early: Vec::new(),
-            failed: false,
-            reads_only: false,
-            journal,
-            superblock,
-            snapshot: None,
+            damage: Damage::default(),
+            service: Service::default(),
+            records,
             noting,
         })
     }
@@ -231,10 +100,10 @@ impl Engine {
     /// Enters a new session, whose superblock the caller makes durable before anything else is
     /// written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
-        self.verification.believe();
-        self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
-        self.superblock = superblock;
-        self.recorded_generation = self.maps.generation;
+        self.service.opening_mut().believe();
+        self.maps.raise_generation(superblock.generation_floor.0);
+        self.snapshots.begin_session(superblock);
+        self.records.begin_session(self.maps.generation());
     }
 
     /// Keeps no more chunk headers in memory than these, beside those in use.
@@ -245,9 +114,9 @@ impl Engine {
     /// Has no more blocks in memory than these, but for single stripes that are larger.
     pub(crate) fn keep_within(&mut self, blocks: usize) {
         let room = Room::within(blocks);
-        self.waiting_for_room.room = room;
+        self.reads.set_room(room);
         self.headers.keep_at_most(room.headers);
-        self.dirty_mark = room.dirty_mark;
+        self.memory.set_mark(room.dirty_mark);
         self.delayed.keep(room.epoch_data, room.epoch_parity);
     }
 
@@ -278,33 +147,31 @@ impl Engine {
 
     /// True if nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        let reads = self.fetches.is_empty() && self.later.is_empty() && self.spans.is_empty();
-        self.io.is_idle() && reads
+        self.io.is_idle() && self.reads.are_idle()
     }
 
     /// True if every device has all that it should have, as far as anybody has looked, and records
     /// say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
-        let recorded = !self.members_changed && self.snapshot.is_none() && self.commit.is_none();
-        let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
-        present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
+        let recorded = !self.records.is_wanted() && !self.snapshots.is_under_way() && self.commit.is_none();
+        let recorded = recorded && !self.is_redoing() && !self.patching.is_going();
+        present && recorded && self.damage.is_empty() && !self.service.has_failed()
     }
 
     /// What devices hold is known, and nothing is written to them: requests to read are served from
     /// now on.
     pub(crate) fn only_read(&mut self) {
-        self.verification.forget();
-        (self.reads_only, self.failed) = (true, true);
+        self.service.only_read();
     }
 
     pub(crate) fn verify_failed(&self) -> bool {
-        self.verification.has_lost() || self.failed
+        self.service.has_failed_to_verify()
     }
 
     /// Whether something that a present device should hold did not verify.
     pub(crate) fn has_suspects(&self) -> bool {
-        !self.repair.is_empty() || !self.broken.is_empty()
+        !self.damage.is_empty()
     }
 
     /// Asserts what must hold between events.
@@ -317,9 +184,11 @@ impl Engine {
     pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Request(id, request) => {
-                self.idle = false;
+                self.cleaning.end_rest();
                 // Whoever writes now writes a record that says as much.
-                self.proof_wanted &= matches!(request, Request::Read { .. } | Request::Flush);
+                if !matches!(request, Request::Read { .. } | Request::Flush) {
+                    self.records.need_no_proof();
+                }
                 if let Some(request) = self.hold_request(id, request) {
                     self.request(id, request);
                 }
@@ -331,11 +200,12 @@ impl Engine {
             Event::Scrub(wish) => self.scrub(wish),
             Event::Settle => self.settle(),
             Event::Pace(slot, times) => self.set_pace(slot, times),
-            Event::Still => self.proof_wanted = true,
+            Event::Still => self.records.want_proof(),
             Event::Idle => {
-                (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true);
+                self.records.want_proof();
+                self.memory.want_commit();
                 self.begin_rest();
-                self.members_changed |= self.has_unrecorded_notes();
+                self.want_record_of_notes();
             }
             Event::ClearErrors(slot) => self.clear_errors(slot),
             Event::Copy { slot, what, reason, errno } => self.note_copy(slot, what, (reason, errno)),
@@ -346,13 +216,13 @@ impl Engine {
 
     /// True if requests wait: until the volume is of one time, and what is told of it stays true.
     pub(crate) fn serves_nobody(&self) -> bool {
-        (self.is_redoing() || self.is_provisional) && !self.failed
+        (self.is_redoing() || self.records.is_provisional()) && !self.service.has_failed()
     }
 
     /// Keeps a request while nobody is served; gives it back if somebody is.
     fn hold_request(&mut self, id: RequestId, request: Request) -> Option<Request> {
         if self.serves_nobody() {
-            self.early.push((id, request));
+            self.service.hold(id, request);
             return None;
         }
         Some(request)
@@ -361,7 +231,7 @@ impl Engine {
     /// Begins the requests that waited until anybody is served.
     fn serve_early(&mut self) {
         if !self.serves_nobody() {
-            for (id, request) in std::mem::take(&mut self.early) {
+            for (id, request) in self.service.take_early() {
                 self.request(id, request);
             }
             self.drive_commit();
@@ -369,9 +239,9 @@ impl Engine {
     }
 
     fn settle(&mut self) {
-        self.proof_wanted = true;
-        self.members_changed |= self.has_unrecorded_rebuild();
-        self.members_changed |= self.has_unrecorded_notes();
+        self.records.want_proof();
+        self.records.want_if(self.members.have_unrecorded_rebuild());
+        self.want_record_of_notes();
     }
 
     /// Begins whatever can be begun.
@@ -382,7 +252,7 @@ impl Engine {
         self.serve_early();
         self.drive_rebuild();
         self.drive_scrub();
-        if self.members_changed {
+        if self.records.is_wanted() {
             // What came to light meanwhile gets into a record.
             self.drive_commit();
         }
@@ -392,15 +262,15 @@ impl Engine {
 
     /// True if it can make nothing durable any more; every request is answered so.
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed
+        self.service.has_failed()
     }
 
     /// Nobody is served until something is done, and nothing is under way that could do it: that
     /// would last for ever. No volume comes to this; whoever waits is told.
     fn give_up_if_stuck(&mut self) {
-        let works = self.commit.is_some() || self.snapshot.is_some() || self.patching.going.is_some();
+        let works = self.commit.is_some() || self.snapshots.is_under_way() || self.patching.is_going();
         if self.serves_nobody() && !works && self.is_idle() && self.io.is_taken() {
-            self.failed = true;
+            self.service.fail();
             self.serve_early();
             self.give_up_if_failed();
         }
@@ -414,13 +284,13 @@ impl Engine {
     pub(crate) fn request(&mut self, id: RequestId, request: Request) {
         let end = match &request {
             Request::Read { first, count } => first.0.checked_add(u64::from(*count)),
-            Request::Write { first, buffers, .. } => first.0.checked_add(buffers.len() as u64),
+            Request::Write { first, contents: buffers, .. } => first.0.checked_add(buffers.len() as u64),
             Request::Trim { first, count } => first.0.checked_add(*count),
             Request::Flush => Some(0),
             _ => return self.delayed_request(id, request),
         };
         if end.is_none_or(|end| end > self.geometry.user_blocks()) {
-            if let Request::Write { buffers, .. } = &request {
+            if let Request::Write { contents: buffers, .. } = &request {
                 buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             let end = UserBlock(self.geometry.user_blocks());
@@ -428,22 +298,22 @@ impl Engine {
             return;
         }
         if let Some(epoch) = self.epoch_in_the_way(&request) {
-            if let Request::Write { buffers, .. } = &request {
+            if let Request::Write { contents: buffers, .. } = &request {
                 buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             self.reply(id, Reply::Failed(Failure::Busy { epoch }));
             return;
         }
-        if self.reads_only && matches!(request, Request::Write { .. } | Request::Trim { .. }) {
-            if let Request::Write { buffers, .. } = &request {
+        if self.service.reads_only() && matches!(request, Request::Write { .. } | Request::Trim { .. }) {
+            if let Request::Write { contents: buffers, .. } = &request {
                 buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             self.reply(id, Reply::Failed(Failure::ReadOnly));
             return;
         }
         match request {
-            Request::Read { first, count } => self.user_read(id, first, count),
-            Request::Write { first, buffers, durable } => {
+            Request::Read { first, count } => self.user_read(id, None, first, count),
+            Request::Write { first, contents: buffers, durable } => {
                 buffers.iter().for_each(|&buffer| self.io.adopt(buffer));
                 self.put(first, buffers.len() as u64, |index| Operand::Buffer(buffers[index]));
                 self.written(id, durable);
@@ -458,45 +328,34 @@ impl Engine {
     }
 
     fn written(&mut self, id: RequestId, durable: bool) {
-        match (self.failed, durable) {
+        match (self.service.has_failed(), durable) {
             (true, _) => self.reply(id, Reply::Failed(Failure::NotDurable)),
             (false, true) => self.flush(id),
-            (false, false) if self.is_full() => self.blocked.push_back(id),
+            (false, false) if self.memory.hold_write(id) => {}
             (false, false) => self.reply(id, Reply::Done),
         }
     }
 
-    /// Blocks in memory that are not durable.
-    pub(crate) fn dirty_blocks(&self) -> usize {
-        let taken = self.commit.as_ref().map_or(0, |commit| commit.taken.blocks.len());
-        self.dirty.blocks.len() + self.sealed.blocks.len() + taken
-    }
-
-    fn is_full(&self) -> bool {
-        self.dirty_blocks() > self.dirty_mark * (DIRTY_BLOCKS_MOST / DIRTY_BLOCKS_MARK)
-    }
-
     fn unblock(&mut self) {
-        while !self.blocked.is_empty() && (self.failed || !self.is_full()) {
-            let Some(id) = self.blocked.pop_front() else { return };
-            let reply = if self.failed { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
+        while let Some(id) = self.memory.next_write(self.service.has_failed()) {
+            let reply =
+                if self.service.has_failed() { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
             self.reply(id, reply);
         }
     }
 
     /// Answers when everything answered so far is durable.
     pub(crate) fn flush(&mut self, id: RequestId) {
-        if self.reads_only {
+        if self.service.reads_only() {
             // Nothing was written.
             self.reply(id, Reply::Done);
-        } else if self.failed {
+        } else if self.service.has_failed() {
             self.reply(id, Reply::Failed(Failure::NotDurable));
-        } else if !self.dirty.is_empty() || self.members_changed || self.owes_proof() {
-            self.waiters.push(id);
-        } else if !self.sealed.is_empty() || self.commit.is_some() {
-            self.sealed_waiters.push(id);
         } else {
-            self.reply(id, Reply::Done);
+            let needs_record = self.records.is_wanted() || self.owes_proof();
+            if !self.memory.hold_flush(id, needs_record, self.commit.is_some()) {
+                self.reply(id, Reply::Done);
+            }
         }
     }
 
@@ -511,7 +370,7 @@ impl Engine {
             self.unstage(logical);
             for i in 0..run {
                 let content = content((index + i) as usize);
-                if let Some(old) = self.dirty.blocks.insert((logical, place + i as u32), content) {
+                if let Some(old) = self.memory.put(logical, place + i as u32, content) {
                     self.io.release_operand(old);
                 }
             }
@@ -528,11 +387,10 @@ impl Engine {
             let (logical, place) = self.geometry.locate(UserBlock(at));
             let stop = end.min(at - u64::from(place) + per_stripe);
             if stop - at == per_stripe {
-                for (_, old) in self.dirty.blocks.take(logical) {
+                for (_, old) in self.memory.trim(logical) {
                     self.io.release_operand(old);
                 }
                 self.unstage(logical);
-                self.dirty.unmapped.insert(logical);
             } else {
                 self.put(UserBlock(at), stop - at, |_| Operand::Zeros);
             }
@@ -545,9 +403,9 @@ impl Engine {
         if *result == IoResult::Gone {
             self.device_gone(slot);
         }
-        self.noting.write_failed = *result == IoResult::MediaError;
+        self.noting.set_write_failed(*result == IoResult::MediaError);
         self.io_ended(slot, owner, result);
-        self.noting.write_failed = false;
+        self.noting.set_write_failed(false);
     }
 
     fn io_ended(&mut self, slot: Slot, owner: IoOwner, result: &IoResult) {
@@ -628,34 +486,31 @@ impl Engine {
     /// A device is lost from the generation on that no flush of it has covered.
     pub(crate) fn device_gone(&mut self, slot: Slot) {
         let now = self.first_unrecorded_generation();
-        let since = self.verification.since().map_or(now, |since| since.min(now));
+        let since = self.service.opening().since().map_or(now, |since| since.min(now));
         self.lose_member(slot, since);
     }
 
     fn lose_member(&mut self, slot: Slot, since: u64) {
-        self.arrivals.remove(&slot);
-        self.pace.remove(&slot);
-        let missed_from = match self.maps.members[slot.0 as usize] {
-            MemberState::Lost { .. } => return,
-            MemberState::Present => Generation(since),
-            MemberState::Rebuilding { missed_from, .. } => missed_from,
-        };
-        self.maps.members[slot.0 as usize] = MemberState::Lost { missed_from };
+        self.members.lose(slot);
+        if !self.maps.lose(slot, since) {
+            return;
+        }
         if let Some(updates) = self.commit.as_mut().and_then(|commit| commit.patch.as_mut()) {
             updates.has_lost = true;
         }
-        self.leave_rebuild(slot);
         self.note_loss(slot);
-        self.members_changed = true;
-        self.history_is_open |= !self.verification.is_under_way();
+        self.records.want();
+        if !self.service.is_opening() {
+            self.snapshots.open_history();
+        }
         self.headers.forget_device(slot);
-        self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
+        self.service.fail_if(!self.planners.stripes_bear.bears(&self.maps.absent()));
         self.lose_owed(slot);
     }
 
     /// Whether enough is dirty that a commit should start by itself.
     pub(crate) fn above_mark(&self) -> bool {
-        self.dirty.blocks.len() >= self.dirty_mark || self.stages_need_commit()
+        self.memory.is_at_mark() || self.stages_need_commit()
     }
 
     pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
@@ -668,6 +523,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::{Birth, NewVolume, format_volume};
+    use pantile_format::volume::HistoryId;
 
     fn engine() -> Engine {
         let geometry = Geometry::new(NewVolume::small()).expect("a geometry");
@@ -675,7 +531,7 @@ mod tests {
         let writes = format_volume(&geometry, &birth).expect("superblocks");
         let superblock = Superblock::decode(&writes[0].2).expect("a superblock");
         let maps = Maps::new(&geometry);
-        Engine::resume(geometry, maps, superblock, JournalHead::at(1, 0, 0), 1).expect("a code that it knows")
+        Engine::resume(geometry, maps, superblock, Records::at(1, 0, 0), 1).expect("a code that it knows")
     }
 
     fn replies(engine: &mut Engine) -> Vec<(RequestId, Reply)> {
@@ -691,7 +547,10 @@ mod tests {
         for is_stuck in [false, true] {
             let mut engine = engine();
             // No record is to be written that would end this: no opening leaves it so.
-            engine.is_provisional = is_stuck;
+            if is_stuck {
+                engine.records.begin_provisionally();
+                engine.records.take_wanted();
+            }
             let read = Request::Read { first: UserBlock(0), count: 1 };
             engine.handle(Event::Request(RequestId(1), read));
             engine.handle(Event::Request(RequestId(2), Request::Flush));

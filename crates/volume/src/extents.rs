@@ -6,7 +6,7 @@
 
 use crate::Operand;
 use crate::UserBlock;
-use crate::engine::{Dirty, Engine};
+use crate::engine::Engine;
 
 /// Consecutive blocks of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +29,11 @@ impl Engine {
         };
         let mut at = first.0;
         while at < end {
-            let (logical, _) = self.geometry.locate(UserBlock(at));
+            let (logical, place) = self.geometry.locate(UserBlock(at));
             let behind = ((u64::from(logical) + 1) * self.geometry.stripe_blocks()).min(end);
             let (from, to) = (UserBlock(at), UserBlock(behind));
-            let in_pieces = self.maps.log.range(from..to).next().is_some()
-                || self.memories().any(|memory| {
-                    let first = self.geometry.locate(from).1;
-                    let places = first..first + (behind - at) as u32;
-                    memory.blocks.stripe(logical).iter().any(|(place, _)| places.contains(place))
-                });
+            let in_pieces = self.maps.logged_within(from..to).next().is_some()
+                || self.memory.has_blocks(logical, place..place + (behind - at) as u32);
             match in_pieces {
                 true => (at..behind).for_each(|block| note(1, self.is_hole(UserBlock(block)))),
                 false => note(behind - at, self.is_hole(from)),
@@ -47,20 +43,11 @@ impl Engine {
         extents
     }
 
-    /// What is in memory, the newest first.
-    pub(crate) fn memories(&self) -> impl Iterator<Item = &Dirty> {
-        let taken = self.commit.as_ref().map(|commit| &commit.taken);
-        [Some(&self.dirty), Some(&self.sealed), taken].into_iter().flatten()
-    }
-
     fn is_hole(&self, block: UserBlock) -> bool {
         let (logical, place) = self.geometry.locate(block);
-        let in_memory = self.memories().find_map(|memory| match memory.blocks.get((logical, place)) {
-            Some(content) => Some(content == Operand::Zeros),
-            None => memory.unmapped.contains(&logical).then_some(true),
-        });
-        in_memory.unwrap_or_else(|| {
-            !self.maps.log.contains_key(&block) && self.maps.stripes[logical as usize].is_none()
-        })
+        match self.memory.content(logical, place) {
+            Some(content) => content == Operand::Zeros,
+            None => !self.maps.is_logged(block) && self.maps.mapping(logical).is_none(),
+        }
     }
 }

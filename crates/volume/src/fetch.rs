@@ -7,9 +7,9 @@
 //! block read is held against its checksum under the generation of the map; one that fails is lost
 //! like one on a dead device, and the rest is planned again.
 
+use crate::delayed::OwedId;
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::{Mapping, RowKind};
-use crate::owed::OwedId;
 use crate::span::Place;
 use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, IoResult, Operand, RequestId, Seed, Slot, Sum, Urgency,
@@ -75,10 +75,6 @@ pub(crate) enum Requester {
     },
 }
 
-/// Fetches under way of those that wait for their turn. Where the block itself is bad each reads as
-/// many others as the code needs: with 64 devices these hold 64 MiB.
-const LATER_FETCHES: usize = 256;
-
 /// Blocks under way of stripes that are verified as a whole: 32 MiB, or one stripe.
 const LATER_SPAN_BLOCKS: usize = 8192;
 
@@ -112,6 +108,13 @@ pub(crate) enum Later {
         row: usize,
         index: usize,
     },
+}
+
+impl Later {
+    /// Tests whether it only looks what is there.
+    pub(crate) fn verifies(&self) -> bool {
+        !matches!(self, Later::Again { .. } | Later::AgainRow { .. })
+    }
 }
 
 /// The codeword that a block belongs to.
@@ -153,9 +156,9 @@ pub(crate) struct ChunkSums {
 impl Engine {
     /// Begins to get a block that is mapped to the log or to a stripe.
     pub(crate) fn fetch(&mut self, block: UserBlock, requester: Requester) {
-        let (word, wanted) = match self.maps.log.get(&block) {
+        let (word, wanted) = match self.maps.log_place(block) {
             Some(log) => {
-                let row = &self.maps.rows[&log.row];
+                let row = &self.maps.rows()[&log.row];
                 let address = self.geometry.row_block(log.row);
                 let copies = self.geometry.tolerance() + 1;
                 let (range, wanted) = match row.kind {
@@ -179,7 +182,7 @@ impl Engine {
     /// Begins to get a block of a mapped stripe, whatever the log has of it.
     pub(crate) fn fetch_from_stripe(&mut self, block: UserBlock, requester: Requester) {
         let (logical, place) = self.geometry.locate(block);
-        let Some(mapping) = self.maps.stripes[logical as usize] else {
+        let Some(mapping) = self.maps.mapping(logical) else {
             unreachable!("unmapped blocks are zeros and are not fetched")
         };
         let (cell, offset) = self.geometry.cell_of(place);
@@ -202,7 +205,7 @@ impl Engine {
 
     /// Begins to get one cell of a log row, data or parity.
     pub(crate) fn fetch_row_cell(&mut self, number: u32, cell: usize, requester: Requester) {
-        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
+        let Some(row) = self.maps.row(number).cloned() else { return };
         let address = self.geometry.row_block(number);
         let copies = self.geometry.tolerance() + 1;
         let (range, wanted) = match row.kind {
@@ -216,8 +219,8 @@ impl Engine {
 
     /// Every block of a stripe is to be had, parity included.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
-        let Some(mapping) = self.maps.stripes[logical as usize] else { return };
-        self.later.push_back(Later::VerifyStripe { logical, mapping });
+        let Some(mapping) = self.maps.mapping(logical) else { return };
+        self.reads.fetch_later([Later::VerifyStripe { logical, mapping }]);
     }
 
     /// Blocks of a stripe are to be had, each for itself, because not all of them can be read.
@@ -227,29 +230,28 @@ impl Engine {
         mapping: Mapping,
         places: impl Iterator<Item = Place>,
     ) {
-        self.later.extend(places.map(|(cell, offset)| Later::VerifyCell { logical, mapping, cell, offset }));
+        self.reads.fetch_later(places.map(|(cell, offset)| Later::VerifyCell {
+            logical,
+            mapping,
+            cell,
+            offset,
+        }));
     }
 
     /// Every block of a log row is to be read, each for itself.
     pub(crate) fn verify_row(&mut self, number: u32) {
-        let cells = self.maps.rows.get(&number).map_or(0, |row| row.cells.len());
-        self.later.extend((0..cells).map(|cell| Later::VerifyRowCell { row: number, cell }));
+        let cells = self.maps.row(number).map_or(0, |row| row.cells.len());
+        self.reads.fetch_later((0..cells).map(|cell| Later::VerifyRowCell { row: number, cell }));
     }
 
     /// Begins what is to be fetched later, as much of it as may be under way.
     pub(crate) fn begin_later(&mut self) {
         self.begin_what_waits();
         if self.verify_failed() {
-            // One block that cannot be had decides.
-            self.later.retain(|later| matches!(later, Later::Again { .. } | Later::AgainRow { .. }));
+            self.reads.give_up_verifying();
         }
-        while self.fetches.len() < LATER_FETCHES {
-            let Some(later) = self.later.pop_front() else { return };
+        while let Some(later) = self.reads.next_later(self.spans_at_once()) {
             match later {
-                Later::VerifyStripe { .. } if self.spans.len() >= self.spans_at_once() => {
-                    self.later.push_front(later);
-                    return;
-                }
                 Later::VerifyStripe { logical, mapping } => self.verify_together(logical, mapping),
                 Later::VerifyCell { logical, mapping, cell, offset } => {
                     let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
@@ -266,6 +268,19 @@ impl Engine {
         }
     }
 
+    /// Begins what waits, as far as there is room now.
+    pub(crate) fn begin_what_waits(&mut self) {
+        for urgency in [Urgency::User, Urgency::Background] {
+            while let Some(id) = self.reads.next_span(urgency) {
+                self.begin_span(id);
+            }
+        }
+        let cells = self.geometry.slots().max(self.geometry.code.cell_count());
+        while let Some(id) = self.reads.next_fetch(cells) {
+            self.advance(id);
+        }
+    }
+
     /// How many stripes are verified at a time.
     fn spans_at_once(&self) -> usize {
         let blocks = self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
@@ -274,7 +289,7 @@ impl Engine {
 
     /// Begins to get a block of a log row, current or not.
     pub(crate) fn fetch_from_row(&mut self, number: u32, index: usize, requester: Requester) {
-        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
+        let Some(row) = self.maps.row(number).cloned() else { return };
         let address = self.geometry.row_block(number);
         let copies = self.geometry.tolerance() + 1;
         let (range, wanted) = match row.kind {
@@ -307,8 +322,9 @@ impl Engine {
             result: None,
         };
         let cells = self.planner(&fetch.word).code().cell_count();
-        self.fetches.insert(id, fetch);
-        self.fetch_in_turn(id, cells);
+        if self.reads.add_fetch(id, fetch, cells) {
+            self.advance(id);
+        }
     }
 
     /// The cells of a codeword on devices that do not have it now.
@@ -328,14 +344,14 @@ impl Engine {
     fn slow_cells(&self, word: &Word, requester: Requester) -> CellSet {
         let code = self.planner(word).code();
         let is_avoided = matches!((word, requester), (Word::Row { .. }, Requester::User(..)));
-        let is_slow = |cell: &CellIndex| is_avoided && self.is_slow(self.cell_place(word, *cell).0);
+        let is_slow = |cell: &CellIndex| is_avoided && self.members.is_slow(self.cell_place(word, *cell).0);
         CellSet::of_cells(code, &code.cells().filter(is_slow).collect::<Vec<CellIndex>>())
     }
 
     /// A block cannot be had without cells on slow devices: they count as there, and are read.
     /// `false`: none were avoided.
     fn reads_slow_cells(&mut self, id: FetchId) -> bool {
-        let Some(fetch) = self.fetches.get_mut(&id) else { return false };
+        let Some(fetch) = self.reads.fetch_mut(id) else { return false };
         let had_some = !fetch.avoided.is_empty();
         let avoided: Vec<CellIndex> = fetch.avoided.iter().collect();
         for cell in avoided {
@@ -373,7 +389,7 @@ impl Engine {
     /// Plans what is missing and asks for it; finishes if nothing is.
     pub(crate) fn advance(&mut self, id: FetchId) {
         loop {
-            let Some(fetch) = self.fetches.get(&id) else { return };
+            let Some(fetch) = self.reads.fetch(id) else { return };
             let word = fetch.word.clone();
             let planner = self.planner(&word);
             let (lost, wanted) = (fetch.lost.clone(), fetch.wanted);
@@ -393,7 +409,7 @@ impl Engine {
                 .filter(|c| !fetch.have.contains_key(c) && !fetch.asked.contains_key(c))
                 .collect();
             let idle = fetch.asked.is_empty() && fetch.headers == 0;
-            if let Some(fetch) = self.fetches.get_mut(&id) {
+            if let Some(fetch) = self.reads.fetch_mut(id) {
                 fetch.plan = Some(plan);
             }
             if missing.is_empty() {
@@ -428,7 +444,7 @@ impl Engine {
             let io = self.io.new_io(slot, IoOwner::FetchCell { fetch: id, cell, buffer });
             let urgency = self.urgency_of(id);
             self.io.act(Action::Read { io, slot, at, into: vec![buffer], generation, urgency });
-            if let Some(fetch) = self.fetches.get_mut(&id) {
+            if let Some(fetch) = self.reads.fetch_mut(id) {
                 fetch.asked.insert(cell, buffer);
             }
             return true;
@@ -440,7 +456,7 @@ impl Engine {
         let at = self.geometry.chunk_start(mapping.physical, slot);
         let urgency = self.urgency_of(id);
         self.io.act(Action::ReadBytes { io, slot, at, blocks, urgency });
-        if let Some(fetch) = self.fetches.get_mut(&id) {
+        if let Some(fetch) = self.reads.fetch_mut(id) {
             fetch.headers += 1;
         }
         true
@@ -448,39 +464,38 @@ impl Engine {
 
     /// Nobody waits for what is made again for a device that came.
     fn urgency_of(&self, id: FetchId) -> Urgency {
-        match self.fetches.get(&id).map(|fetch| fetch.requester) {
+        match self.reads.fetch(id).map(|fetch| fetch.requester) {
             Some(Requester::Rebuild { .. } | Requester::RebuildRow { .. }) => Urgency::Background,
             _ => Urgency::User,
         }
     }
 
     fn lose(&mut self, id: FetchId, cell: CellIndex) {
-        if let Some(fetch) = self.fetches.get_mut(&id) {
+        if let Some(fetch) = self.reads.fetch_mut(id) {
             fetch.lost.insert(cell);
         }
     }
 
     /// A cell has been read, or could not be.
     pub(crate) fn cell_read(&mut self, id: FetchId, cell: CellIndex, buffer: BufferId, result: &IoResult) {
-        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        let Some(fetch) = self.reads.fetch_mut(id) else { return };
         fetch.asked.remove(&cell);
         let word = fetch.word.clone();
         // What a block must be is forgotten with a device that is lost meanwhile.
         let is_known = self.expected(&word, cell).is_some();
-        let is_kept = is_known && self.fetches.get(&id).is_some_and(|fetch| self.is_kept(fetch));
+        let is_kept = is_known && self.reads.fetch(id).is_some_and(|fetch| self.is_kept(fetch));
         let good = match result {
             IoResult::Checksums(sums) => sums.len() == 1 && self.expected(&word, cell) == Some(sums[0]),
             _ => false,
         };
         let slot = self.cell_place(&word, cell).0;
-        let counts = &mut self.counts[slot.0 as usize];
         match result {
-            IoResult::MediaError => counts.media_errors += 1,
-            IoResult::Checksums(_) if !good => counts.checksum_errors += u64::from(is_kept),
-            _ => counts.blocks_read += u64::from(good),
+            IoResult::MediaError => self.noting.count_unreadable(slot, true),
+            IoResult::Checksums(_) if !good => self.noting.count_wrong(slot, u64::from(is_kept)),
+            _ => self.noting.count_read(slot, u64::from(good)),
         }
         if good {
-            if let Some(fetch) = self.fetches.get_mut(&id) {
+            if let Some(fetch) = self.reads.fetch_mut(id) {
                 fetch.have.insert(cell, buffer);
             }
         } else {
@@ -513,9 +528,7 @@ impl Engine {
                 self.is_settled_as_of(owed, version)
             }
             (Word::Stripe { .. }, _) => true,
-            (Word::Row { row, generation, .. }, _) => {
-                self.maps.rows.get(row).is_some_and(|now| now.generation == *generation)
-            }
+            (Word::Row { row, generation, .. }, _) => self.maps.row_as_of(*row, *generation).is_some(),
         }
     }
 
@@ -534,12 +547,12 @@ impl Engine {
             _ => None,
         };
         let known = sums.is_some();
-        let is_kept = self.fetches.get(&id).is_some_and(|fetch| self.is_kept(fetch));
+        let is_kept = self.reads.fetch(id).is_some_and(|fetch| self.is_kept(fetch));
         self.count_header(slot, result, known || !is_kept);
         if let Some(sums) = sums {
             self.headers.keep(mapping.physical, slot, sums, &self.pins);
         }
-        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        let Some(fetch) = self.reads.fetch_mut(id) else { return };
         fetch.headers -= 1;
         if !known {
             let word = fetch.word.clone();
@@ -555,9 +568,9 @@ impl Engine {
     }
 
     pub(crate) fn count_header(&mut self, slot: Slot, result: &IoResult, is_good: bool) {
-        let counts = &mut self.counts[slot.0 as usize];
-        counts.media_errors += u64::from(*result == IoResult::MediaError);
-        counts.checksum_errors += u64::from(matches!(result, IoResult::Bytes(_)) && !is_good);
+        self.noting.count_unreadable(slot, *result == IoResult::MediaError);
+        let is_wrong = matches!(result, IoResult::Bytes(_)) && !is_good;
+        self.noting.count_wrong(slot, u64::from(is_wrong));
     }
 
     /// A block that should be good was not: its stripe, or the stripes of all blocks of its log
@@ -566,24 +579,24 @@ impl Engine {
         match word {
             Word::Stripe { logical, mapping, .. } => self.suspect_stripe(*logical, *mapping),
             Word::Row { row, generation, .. } => {
-                if let Some(row) = self.maps.rows.get(row).filter(|now| now.generation == *generation) {
+                if let Some(row) = self.maps.row_as_of(*row, *generation) {
                     let homes = row.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0);
-                    self.repair.extend(homes.filter(|home| !self.broken.contains(home)));
+                    homes.for_each(|home| self.damage.suspect(home));
                 }
             }
         }
     }
 
     pub(crate) fn suspect_stripe(&mut self, logical: u32, mapping: Mapping) {
-        let is_current = self.maps.stripes[logical as usize] == Some(mapping);
-        if is_current && !self.broken.contains(&logical) {
-            self.repair.insert(logical);
+        let is_current = self.maps.mapping(logical) == Some(mapping);
+        if is_current {
+            self.damage.suspect(logical);
         }
     }
 
     /// Everything that the plan reads is there: computes the block if it was not read itself.
     fn combine(&mut self, id: FetchId) {
-        let Some(fetch) = self.fetches.get(&id) else { return };
+        let Some(fetch) = self.reads.fetch(id) else { return };
         let Some(plan) = fetch.plan.clone() else { return };
         if let Some(&buffer) = fetch.have.get(&fetch.wanted) {
             self.finish_fetch(id, Some(buffer));
@@ -612,7 +625,7 @@ impl Engine {
             Some(_) => vec![(Operand::Buffer(result), Seed { slot, address, generation })],
             None => Vec::new(),
         };
-        if let Some(fetch) = self.fetches.get_mut(&id) {
+        if let Some(fetch) = self.reads.fetch_mut(id) {
             fetch.result = Some((result, expected));
         }
         self.io.compute(
@@ -624,7 +637,7 @@ impl Engine {
     /// A block has been computed.
     pub(crate) fn fetch_computed(&mut self, id: FetchId, scratch: Vec<BufferId>, computed: &Computed) {
         scratch.into_iter().for_each(|buffer| self.io.release(buffer));
-        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        let Some(fetch) = self.reads.fetch_mut(id) else { return };
         let Some((buffer, expected)) = fetch.result.take() else { return };
         let Computed { checksums: sums, .. } = computed;
         if expected.is_some_and(|e| sums.first() != Some(&e)) {
@@ -639,7 +652,7 @@ impl Engine {
     /// The block cannot be had where it was looked for. If it has moved meanwhile, or a device has
     /// it that had not, it is looked for again.
     fn abandon(&mut self, id: FetchId) {
-        let Some(fetch) = self.fetches.get(&id) else { return };
+        let Some(fetch) = self.reads.fetch(id) else { return };
         if !fetch.asked.is_empty() || fetch.headers > 0 {
             // What is under way still names this fetch; its reports come back here.
             return;
@@ -647,10 +660,10 @@ impl Engine {
         let (block, requester) = (fetch.block, fetch.requester);
         let moved = match &fetch.word {
             Word::Stripe { logical, mapping, .. } => {
-                self.maps.stripes[*logical as usize] != Some(*mapping) || self.maps.log.contains_key(&block)
+                self.maps.mapping(*logical) != Some(*mapping) || self.maps.is_logged(block)
             }
             Word::Row { generation, .. } => {
-                self.maps.log.get(&block).and_then(|l| self.maps.rows.get(&l.row)).map(|r| r.generation)
+                self.maps.log_place(block).and_then(|l| self.maps.row(l.row)).map(|r| r.generation)
                     != Some(*generation)
             }
         };
@@ -659,7 +672,7 @@ impl Engine {
         if !moved && !returned.is_empty() {
             // A device has been rebuilt since, and may be what makes up for one that was lost
             // since.
-            if let Some(fetch) = self.fetches.get_mut(&id) {
+            if let Some(fetch) = self.reads.fetch_mut(id) {
                 returned.iter().for_each(|&cell| fetch.lost.remove(cell));
                 absent.iter().for_each(|cell| fetch.lost.insert(cell));
                 fetch.absent = absent;
@@ -678,7 +691,7 @@ impl Engine {
     }
 
     fn finish_fetch(&mut self, id: FetchId, buffer: Option<BufferId>) {
-        let Some(fetch) = self.fetches.get(&id) else { return };
+        let Some(fetch) = self.reads.fetch(id) else { return };
         let (block, requester) = (fetch.block, fetch.requester);
         if let Some(buffer) = buffer {
             self.io.hold(buffer);
@@ -694,7 +707,7 @@ impl Engine {
     }
 
     fn finish_fetch_quietly(&mut self, id: FetchId) {
-        let Some(fetch) = self.fetches.remove(&id) else { return };
+        let Some(fetch) = self.reads.end_fetch(id) else { return };
         fetch.have.into_values().for_each(|buffer| self.io.release(buffer));
         if let Some((buffer, _)) = fetch.result {
             self.io.release(buffer);

@@ -116,7 +116,7 @@ impl Engine {
     /// the checksums.
     pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         // A volume that puts things away goes on until it gets a request.
-        if (self.failed && !self.reads_only) || self.idle || self.serves_nobody() || count == 0 {
+        if !self.service.can_be_read() || self.cleaning.is_at_rest() || self.serves_nobody() || count == 0 {
             return None;
         }
         let end = first.0.checked_add(u64::from(count))?;
@@ -137,7 +137,8 @@ impl Engine {
 
     /// Adds where some blocks of one stripe lie.
     fn look_into(&self, logical: u32, places: Range<u32>, found: &mut Lookup) -> Option<()> {
-        if self.is_locked(logical) || self.is_unread(logical) || self.has_in_memory(logical, places.clone()) {
+        let is_newer = self.memory.has_any(logical, places.clone());
+        if self.patching.is_locked(logical) || self.is_unread(logical) || is_newer {
             return None;
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();
@@ -146,7 +147,7 @@ impl Engine {
         let mut from_log: Vec<u32> = Vec::new();
         let mut from_cells: Vec<CellRange> = Vec::new();
         let mut at = places.start;
-        for (&block, _) in self.maps.log.range(user(places.start)..user(places.end)) {
+        for block in self.maps.logged_within(user(places.start)..user(places.end)) {
             let place = (block.0 - first) as u32;
             self.add_cells(at..place, &mut from_cells);
             from_log.push(place);
@@ -186,7 +187,7 @@ impl Engine {
         if wanted.is_empty() {
             return Some(Vec::new());
         }
-        let mapping = self.maps.stripes[logical as usize]?;
+        let mapping = self.maps.mapping(logical)?;
         let gone = self.lost_cells(logical, mapping);
         let cells = wanted.iter().map(|(cell, _)| *cell).collect();
         let gone = self.avoided_cells_known(mapping, gone, &cells)?;
@@ -291,26 +292,19 @@ impl Engine {
     }
 
     fn look_into_log(&self, block: UserBlock) -> Option<Stretch> {
-        let log = self.maps.log.get(&block)?;
-        let row = self.maps.rows.get(&log.row)?;
+        let log = self.maps.log_place(block)?;
+        let row = self.maps.rows().get(&log.row)?;
         let index = match row.kind {
             RowKind::Coded => log.index as usize,
             RowKind::Copies => log.index as usize * (self.geometry.tolerance() + 1),
         };
         let cell = row.cells.get(index)?;
-        let has = self.maps.has(cell.slot, row.generation, None) && !self.is_slow(cell.slot);
+        let has = self.maps.has(cell.slot, row.generation, None) && !self.members.is_slow(cell.slot);
         has.then(|| Stretch {
             slot: cell.slot,
             at: self.geometry.row_block(log.row),
             generation: row.generation,
             checksums: vec![cell.checksum],
-        })
-    }
-
-    /// Whether anything of some places of a stripe is newer than what the maps know.
-    fn has_in_memory(&self, logical: u32, places: Range<u32>) -> bool {
-        self.memories().any(|memory| {
-            memory.unmapped.contains(&logical) || memory.blocks.has_any(logical, places.clone())
         })
     }
 }

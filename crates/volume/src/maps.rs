@@ -11,6 +11,7 @@ use pantile_format::volume::{LogicalStripe, MemberState, Note};
 use pantile_format::{Crc64, Generation};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeBounds;
 
 /// Where a logical stripe lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +112,14 @@ impl StripeTable {
         StripeTable { len, parts: FxHashMap::default(), order: BTreeSet::new() }
     }
 
+    fn get(&self, logical: u32) -> Option<Mapping> {
+        assert!((logical as usize) < self.len, "stripe {logical} of {}", self.len);
+        let (number, place) = (logical / PART_STRIPES, (logical % PART_STRIPES) as u8);
+        self.parts.get(&number).and_then(|part| *part.get(place))
+    }
+
     /// Maps a stripe, or unmaps it; gives what it was mapped to.
-    pub(crate) fn set(&mut self, logical: u32, mapping: Option<Mapping>) -> Option<Mapping> {
+    fn set(&mut self, logical: u32, mapping: Option<Mapping>) -> Option<Mapping> {
         assert!((logical as usize) < self.len, "stripe {logical} of {}", self.len);
         let (number, place) = (logical / PART_STRIPES, (logical % PART_STRIPES) as u8);
         let Some(part) = self.parts.get_mut(&number) else {
@@ -165,16 +172,6 @@ impl PartialEq for StripeTable {
 }
 
 impl Eq for StripeTable {}
-
-impl std::ops::Index<usize> for StripeTable {
-    type Output = Option<Mapping>;
-
-    fn index(&self, logical: usize) -> &Option<Mapping> {
-        assert!(logical < self.len, "stripe {logical} of {}", self.len);
-        let (number, place) = (logical as u32 / PART_STRIPES, (logical as u32 % PART_STRIPES) as u8);
-        self.parts.get(&number).map_or(&None, |part| part.get(place))
-    }
-}
 
 /// A set of numbers, as runs of consecutive ones: it takes memory for what is between them, and so
 /// nothing for how many there are.
@@ -390,23 +387,23 @@ impl Change {
 /// Everything that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {
-    pub(crate) stripes: StripeTable,
+    stripes: StripeTable,
     /// Physical stripes without an owner.
-    pub(crate) free: Numbers,
-    pub(crate) log: BTreeMap<UserBlock, LogPlace>,
+    free: Numbers,
+    log: BTreeMap<UserBlock, LogPlace>,
     /// Blocks in the log, by logical stripe; no zeros.
-    pub(crate) logged: BTreeMap<u32, u32>,
+    logged: BTreeMap<u32, u32>,
     stripe_blocks: u64,
     /// Blocks of the log from here on are home blocks, so many of each stripe.
     user_blocks: u64,
     home_blocks: u64,
-    pub(crate) rows: BTreeMap<u32, Row>,
-    pub(crate) free_rows: Numbers,
-    pub(crate) members: Vec<MemberState>,
+    rows: BTreeMap<u32, Row>,
+    free_rows: Numbers,
+    members: Vec<MemberState>,
     /// The next generation.
-    pub(crate) generation: u64,
+    generation: u64,
     /// What happened, and what is wrong.
-    pub(crate) notes: Notes,
+    notes: Notes,
 }
 
 impl Maps {
@@ -428,8 +425,188 @@ impl Maps {
         }
     }
 
-    pub(crate) fn stripe_blocks(&self) -> u64 {
-        self.stripe_blocks
+    /// Where a logical stripe lies.
+    pub(crate) fn mapping(&self, logical: u32) -> Option<Mapping> {
+        self.stripes.get(logical)
+    }
+
+    pub(crate) fn stripes(&self) -> &StripeTable {
+        &self.stripes
+    }
+
+    /// Physical stripes without an owner.
+    pub(crate) fn free(&self) -> &Numbers {
+        &self.free
+    }
+
+    /// Rows of the log that hold nothing.
+    pub(crate) fn free_rows(&self) -> &Numbers {
+        &self.free_rows
+    }
+
+    /// Where a block lies in the log.
+    pub(crate) fn log_place(&self, block: UserBlock) -> Option<LogPlace> {
+        self.log.get(&block).copied()
+    }
+
+    pub(crate) fn is_logged(&self, block: UserBlock) -> bool {
+        self.log.contains_key(&block)
+    }
+
+    /// Blocks of a range that lie in the log, ascending.
+    pub(crate) fn logged_within(
+        &self,
+        range: impl RangeBounds<UserBlock>,
+    ) -> impl Iterator<Item = UserBlock> {
+        self.log.range(range).map(|(&block, _)| block)
+    }
+
+    /// Blocks that lie in the log.
+    pub(crate) fn log_blocks(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Blocks of users that each logical stripe has in the log; no zeros.
+    pub(crate) fn logged(&self) -> &BTreeMap<u32, u32> {
+        &self.logged
+    }
+
+    /// Blocks of users that a logical stripe has in the log.
+    pub(crate) fn logged_of(&self, logical: u32) -> u32 {
+        self.logged.get(&logical).copied().unwrap_or(0)
+    }
+
+    /// Rows of the log in use.
+    pub(crate) fn rows(&self) -> &BTreeMap<u32, Row> {
+        &self.rows
+    }
+
+    pub(crate) fn row(&self, number: u32) -> Option<&Row> {
+        self.rows.get(&number)
+    }
+
+    /// A row, if it is still the one that was written with a generation.
+    pub(crate) fn row_as_of(&self, number: u32, generation: u64) -> Option<&Row> {
+        self.row(number).filter(|row| row.generation == generation)
+    }
+
+    /// The states of devices, by slot.
+    pub(crate) fn members(&self) -> &[MemberState] {
+        &self.members
+    }
+
+    /// What happened, and what is wrong.
+    pub(crate) fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    pub(crate) fn notes_mut(&mut self) -> &mut Notes {
+        &mut self.notes
+    }
+
+    /// The next generation.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Takes a generation for something that is written.
+    pub(crate) fn new_generation(&mut self) -> u64 {
+        self.use_generations(1);
+        self.generation - 1
+    }
+
+    /// Takes so many generations from the next one on.
+    pub(crate) fn use_generations(&mut self, count: usize) {
+        self.generation += count as u64;
+    }
+
+    /// Takes no generation below this one.
+    pub(crate) fn raise_generation(&mut self, least: u64) {
+        self.generation = self.generation.max(least);
+    }
+
+    /// A device is lost and misses what is written from a generation on; `false`: it was lost.
+    pub(crate) fn lose(&mut self, slot: Slot, since: u64) -> bool {
+        let missed_from = match self.members[slot.0 as usize] {
+            MemberState::Lost { .. } => return false,
+            MemberState::Present => Generation(since),
+            MemberState::Rebuilding { missed_from, .. } => missed_from,
+        };
+        self.members[slot.0 as usize] = MemberState::Lost { missed_from };
+        true
+    }
+
+    /// A lost device takes part from now on, and is rebuilt; `false`: it is not lost.
+    pub(crate) fn admit(&mut self, slot: Slot, is_blank: bool) -> bool {
+        let MemberState::Lost { missed_from } = self.members[slot.0 as usize] else { return false };
+        let missed_until = Generation(self.generation);
+        let missed_from = if is_blank { Generation(0) } else { missed_from.min(missed_until) };
+        let cursor = LogicalStripe(0);
+        self.members[slot.0 as usize] = MemberState::Rebuilding { missed_from, missed_until, cursor };
+        true
+    }
+
+    /// A device that is rebuilt has all stripes before one.
+    pub(crate) fn move_cursor(&mut self, slot: Slot, behind: u32) {
+        if let MemberState::Rebuilding { cursor, .. } = &mut self.members[slot.0 as usize] {
+            *cursor = (*cursor).max(LogicalStripe(behind.into()));
+        }
+    }
+
+    /// A device has everything.
+    pub(crate) fn is_whole(&mut self, slot: Slot) {
+        self.members[slot.0 as usize] = MemberState::Present;
+    }
+
+    /// Devices are as in other maps.
+    pub(crate) fn set_members(&mut self, members: &[MemberState]) {
+        self.members = members.to_vec();
+    }
+
+    /// Loads the state of a device.
+    pub(crate) fn load_member(&mut self, slot: Slot, state: MemberState) {
+        self.members[slot.0 as usize] = state;
+    }
+
+    /// Loads where a stripe lies; `false`: its place is another's.
+    pub(crate) fn load_stripe(&mut self, logical: u32, mapping: Mapping) -> bool {
+        let is_free = self.free.remove(mapping.physical);
+        if is_free {
+            self.stripes.set(logical, Some(mapping));
+        }
+        is_free
+    }
+
+    /// Loads a row of the log; `false`: it is there already, or one of its blocks is.
+    pub(crate) fn load_row(&mut self, number: u32, content: Row) -> bool {
+        if !self.free_rows.remove(number) {
+            return false;
+        }
+        for (index, &block) in content.blocks.iter().enumerate() {
+            let Some(block) = block else { continue };
+            if !self.place_in_log(block, LogPlace { row: number, index: index as u32 }) {
+                return false;
+            }
+        }
+        self.rows.insert(number, content);
+        true
+    }
+
+    /// Loads the next generation.
+    pub(crate) fn load_generation(&mut self, generation: u64) {
+        self.generation = generation;
+    }
+
+    /// Loads what happened, and what is wrong.
+    pub(crate) fn load_notes(&mut self, notes: Notes) {
+        self.notes = notes;
+    }
+
+    /// Notes that stripes are written again, or read as zeros.
+    fn stripes_written(&mut self, first: u32, count: u32) {
+        self.notes.bad.stripes_are_written(first, count);
+        let first = UserBlock(u64::from(first) * self.stripe_blocks);
+        self.notes.written(first, u64::from(count) * self.stripe_blocks);
     }
 
     /// Whether a volume may write a record of these changes: what it writes lies where nothing lay
@@ -445,7 +622,7 @@ impl Maps {
         let in_log = |block: UserBlock| logged.contains(&block) || self.log.contains_key(&block);
         changes.iter().all(|change| match change {
             Change::Patch(patch) => {
-                let mapping = self.stripes[patch.logical as usize];
+                let mapping = self.stripes.get(patch.logical);
                 let fits = mapping.is_some_and(|mapping| mapping.generation == patch.generation);
                 fits && geometry.may_patch()
                     && patch
@@ -453,8 +630,7 @@ impl Maps {
                         .all(|(_, cell, offset, _)| in_log(geometry.block_of(patch.logical, cell, offset)))
             }
             Change::Switch { logical, physical, .. } => {
-                let own =
-                    self.stripes[*logical as usize].is_some_and(|mapping| mapping.physical == *physical);
+                let own = self.stripes.get(*logical).is_some_and(|mapping| mapping.physical == *physical);
                 (own || self.free.contains(*physical)) && places.insert(*physical)
             }
             Change::Row { row, .. } => self.free_rows.contains(*row) && rows.insert(*row),
@@ -513,7 +689,7 @@ impl Maps {
     }
 
     /// A block lies in the log from now on; `false`: it did already.
-    pub(crate) fn place_in_log(&mut self, block: UserBlock, place: LogPlace) -> bool {
+    fn place_in_log(&mut self, block: UserBlock, place: LogPlace) -> bool {
         if block.0 < self.user_blocks {
             *self.logged.entry((block.0 / self.stripe_blocks) as u32).or_default() += 1;
         }
@@ -636,7 +812,7 @@ mod tests {
             let full = (state >> 8) % 4 < if step < 2000 { 3 } else { 1 };
             let mapping = full.then_some(Mapping { physical: step, generation: u64::from(state) });
             assert_eq!(table.set(logical, mapping), std::mem::replace(&mut model[logical as usize], mapping));
-            assert_eq!(table[logical as usize], mapping);
+            assert_eq!(table.get(logical), mapping);
             let next = (logical..len).find_map(|l| Some((l, model[l as usize]?)));
             assert_eq!(table.mapped_from(logical), next);
         }

@@ -20,13 +20,11 @@
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
 use crate::maps::Mapping;
-use crate::open::lineage::is_closed;
 use crate::span::{Place, Target};
 use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
 };
-use pantile_format::Generation;
-use pantile_format::volume::{EventKind, LogicalStripe, MemberState};
+use pantile_format::volume::{EventKind, HistoryId, MemberState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks made again at a time: 8 MiB. When fewer than half of them are under way, more are begun.
@@ -41,7 +39,7 @@ const RECORDED_BLOCKS: u64 = 1 << 13;
 
 /// Making again what devices lack.
 #[derive(Debug, Default)]
-pub(crate) struct Rebuild {
+struct Rebuild {
     /// The devices that the work under way is for. One that is lost meanwhile leaves.
     slots: BTreeSet<Slot>,
     /// Devices whose log rows are all written.
@@ -64,7 +62,7 @@ pub(crate) struct Rebuild {
     blocks_since_flush: u64,
     blocks_since_record: u64,
     /// Blocks written in all.
-    pub(crate) blocks_written: u64,
+    blocks_written: u64,
 }
 
 #[derive(Debug)]
@@ -96,52 +94,111 @@ impl Rebuild {
     }
 }
 
+/// What is known of devices beside their states, which are in the maps.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    /// Devices that have come and take part from the next moment on in which nothing is being made
+    /// durable. All are lost until then.
+    arrivals: BTreeMap<Slot, Found>,
+    rebuild: Option<Rebuild>,
+    /// How many times as long as the others each slow device takes; more than once.
+    pace: BTreeMap<Slot, u32>,
+    /// Devices that were here when the volume was opened, ran separately and take no part.
+    apart: Vec<(Slot, HistoryId)>,
+}
+
+impl Members {
+    pub(crate) fn have_arrivals(&self) -> bool {
+        !self.arrivals.is_empty()
+    }
+
+    /// A device is lost: what it was to do, and how slow it was, counts no more.
+    pub(crate) fn lose(&mut self, slot: Slot) {
+        self.arrivals.remove(&slot);
+        self.pace.remove(&slot);
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.slots.remove(&slot);
+            rebuild.rows_done.remove(&slot);
+        }
+    }
+
+    /// Blocks written to devices that came.
+    pub(crate) fn rebuilt_blocks(&self) -> u64 {
+        self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written)
+    }
+
+    /// Tests whether a rebuild is further than any record says.
+    pub(crate) fn have_unrecorded_rebuild(&self) -> bool {
+        self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
+    }
+
+    /// A device takes so many times as long as the others; 1: as long.
+    pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
+        match times {
+            0 | 1 => _ = self.pace.remove(&slot),
+            _ => _ = self.pace.insert(slot, times),
+        }
+    }
+
+    /// Devices that are slower than the others.
+    pub(crate) fn slow(&self) -> impl ExactSizeIterator<Item = Slot> {
+        self.pace.keys().copied()
+    }
+
+    pub(crate) fn is_slow(&self, slot: Slot) -> bool {
+        self.pace.contains_key(&slot)
+    }
+
+    /// How many times as long as the others a device takes.
+    pub(crate) fn pace(&self, slot: Slot) -> u32 {
+        self.pace.get(&slot).copied().unwrap_or(1)
+    }
+
+    pub(crate) fn set_apart(&mut self, apart: &[(Slot, HistoryId)]) {
+        self.apart = apart.to_vec();
+    }
+
+    /// Devices that ran separately, with their histories.
+    pub(crate) fn apart(&self) -> &[(Slot, HistoryId)] {
+        &self.apart
+    }
+}
+
 impl Engine {
     /// The session begins without all devices: it writes a record before it serves anybody.
     pub(crate) fn begin_provisionally(&mut self) {
-        (self.is_provisional, self.members_changed) = (true, true);
+        self.records.begin_provisionally();
     }
 
     /// A device answers in a slot that was lost.
     pub(crate) fn device_came(&mut self, slot: Slot, found: Found) {
-        let known = self.maps.members.get(slot.0 as usize);
+        let known = self.maps.members().get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
-            self.arrivals.insert(slot, found);
+            self.members.arrivals.insert(slot, found);
             // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
             // order lets it in.
-            self.members_changed |= is_closed(&self.superblock);
+            self.records.want_if(self.snapshots.is_closed());
         }
     }
 
     /// Lets those take part that have come. Nothing is being made durable.
     pub(crate) fn admit_arrivals(&mut self) {
-        let missed_until = Generation(self.maps.generation);
-        for (slot, found) in std::mem::take(&mut self.arrivals) {
-            let missed_from = match (self.maps.members[slot.0 as usize], found) {
-                (MemberState::Lost { .. }, Found::Blank) => Generation(0),
-                (MemberState::Lost { missed_from }, Found::Stale) => missed_from.min(missed_until),
-                _ => continue,
-            };
+        for (slot, found) in std::mem::take(&mut self.members.arrivals) {
+            if !self.maps.admit(slot, found == Found::Blank) {
+                continue;
+            }
             self.note_arrival(slot, found == Found::Blank);
-            let cursor = LogicalStripe(0);
-            self.maps.members[slot.0 as usize] =
-                MemberState::Rebuilding { missed_from, missed_until, cursor };
-            self.blank.insert(slot);
-            self.members_changed = true;
+            self.snapshots.lack_text([slot]);
+            self.records.want();
         }
         self.admitted_to_owed();
         // With another device to read from, what could not be had may be.
-        self.repair.extend(self.broken.take_all());
-    }
-
-    /// Whether a rebuild is further than any record says.
-    pub(crate) fn has_unrecorded_rebuild(&self) -> bool {
-        self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
+        self.damage.retry_broken();
     }
 
     /// The devices that are being rebuilt, and how far each is.
     fn rebuilding(&self) -> Vec<(Slot, u32)> {
-        let members = (0..).map(Slot).zip(&self.maps.members);
+        let members = (0..).map(Slot).zip(self.maps.members());
         members
             .filter_map(|(slot, state)| match state {
                 MemberState::Rebuilding { cursor, .. } => Some((slot, cursor.0 as u32)),
@@ -152,14 +209,14 @@ impl Engine {
 
     /// Begins what can be begun.
     pub(crate) fn drive_rebuild(&mut self) {
-        while !self.failed {
+        while !self.service.has_failed() {
             let rebuilding = self.rebuilding();
-            let mut rebuild = self.rebuild.take().unwrap_or_default();
+            let mut rebuild = self.members.rebuild.take().unwrap_or_default();
             let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();
             if slots.is_empty() || slots != rebuild.slots {
                 if !rebuild.is_idle() {
                     // Whoever is new waits until what was begun for others is done.
-                    self.rebuild = Some(rebuild);
+                    self.members.rebuild = Some(rebuild);
                     return;
                 }
                 if slots.is_empty() {
@@ -175,7 +232,7 @@ impl Engine {
             }
             if self.is_redoing() || rebuild.rows_outstanding > 0 {
                 // It goes on when what is being written is written.
-                self.rebuild = Some(rebuild);
+                self.members.rebuild = Some(rebuild);
                 return;
             }
             if rebuild.rows_done != rebuild.slots {
@@ -185,11 +242,11 @@ impl Engine {
             let (ends, cursor) = (self.geometry.logical_stripes(), rebuilding.iter().map(|&(_, c)| c).min());
             if cursor.is_none_or(|cursor| cursor >= ends) {
                 for &slot in &rebuild.slots {
-                    self.maps.members[slot.0 as usize] = MemberState::Present;
+                    self.maps.is_whole(slot);
                     self.event(EventKind::WHOLE, Some(slot), 0);
                 }
-                self.rebuild = Some(rebuild);
-                self.members_changed = true;
+                self.members.rebuild = Some(rebuild);
+                self.records.want();
                 self.drive_commit();
                 continue;
             }
@@ -204,7 +261,7 @@ impl Engine {
     fn rebuild_rows(&mut self, mut rebuild: Rebuild) {
         let mut wanted: Vec<(u32, usize)> = Vec::new();
         let mut next = None;
-        for (&number, row) in self.maps.rows.range(rebuild.next_row..) {
+        for (&number, row) in self.maps.rows().range(rebuild.next_row..) {
             if wanted.len() as u64 >= WINDOW_BLOCKS / 8 {
                 next = Some(number);
                 break;
@@ -219,7 +276,7 @@ impl Engine {
         rebuild.next_row = next.unwrap_or(u32::MAX);
         rebuild.rows_outstanding = wanted.len() + 1;
         self.pins.pin_rows(wanted.iter().map(|&(row, _)| row));
-        self.rebuild = Some(rebuild);
+        self.members.rebuild = Some(rebuild);
         for (row, cell) in wanted {
             self.fetch_row_cell(row, cell, Requester::RebuildRow { row, cell });
         }
@@ -228,7 +285,7 @@ impl Engine {
 
     /// A cell of a row is there, or cannot be had.
     pub(crate) fn rebuilt_row_cell(&mut self, row: u32, cell: usize, content: Option<Operand>) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let place = rebuild.rows.remove(&(row, cell));
         match (place, content) {
             (Some((slot, at)), Some(content)) if self.maps.is_present(slot) => {
@@ -262,12 +319,12 @@ impl Engine {
         let most = if rebuild.blocks_under_way < WINDOW_BLOCKS / 2 { WINDOW_BLOCKS } else { 0 };
         while rebuild.next < self.geometry.logical_stripes() && rebuild.blocks_under_way < most {
             let logical = rebuild.next;
-            if self.is_locked(logical) {
+            if self.patching.is_locked(logical) {
                 // It goes on when it is written.
                 break;
             }
             rebuild.next += 1;
-            let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
+            let Some(mapping) = self.maps.mapping(logical) else { continue };
             let slots: Vec<Slot> = rebuild
                 .slots
                 .iter()
@@ -291,7 +348,7 @@ impl Engine {
             let again = StripeAgain { mapping, slots, places, content, missing, writes };
             rebuild.stripes.insert(logical, again);
         }
-        self.rebuild = Some(rebuild);
+        self.members.rebuild = Some(rebuild);
         for (logical, places) in reads {
             let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
             let target = |(index, place)| {
@@ -308,7 +365,7 @@ impl Engine {
     fn flush_rebuild(&mut self) -> bool {
         let ends = self.geometry.logical_stripes();
         let cursor = self.rebuilding().iter().map(|&(_, cursor)| cursor).min().unwrap_or(ends);
-        let Some(rebuild) = &mut self.rebuild else { return false };
+        let Some(rebuild) = &mut self.members.rebuild else { return false };
         let behind = rebuild.behind();
         let is_much = rebuild.blocks_since_flush >= FLUSHED_BLOCKS || behind == ends;
         if rebuild.flush.is_some() || behind <= cursor || !is_much {
@@ -326,7 +383,7 @@ impl Engine {
 
     /// A block of a stripe is there, or cannot be had.
     pub(crate) fn rebuilt_block(&mut self, logical: u32, index: usize, content: Option<Operand>) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get_mut(&logical) else { return };
         stripe.content[index] = content;
         stripe.missing -= 1;
@@ -340,9 +397,7 @@ impl Engine {
             for slot in stripe.slots.clone() {
                 self.was_not_made_again(slot, logical.into());
             }
-            if !self.broken.contains(&logical) {
-                self.repair.insert(logical);
-            }
+            self.damage.suspect(logical);
             self.rebuilt_stripe(logical);
             return;
         };
@@ -357,7 +412,7 @@ impl Engine {
     /// The checksums of a stripe's blocks are there: writes its chunks.
     pub(crate) fn rebuild_computed(&mut self, logical: u32, computed: &Computed) {
         let Computed { checksums: sums, .. } = computed;
-        let Some(rebuild) = &self.rebuild else { return };
+        let Some(rebuild) = &self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get(&logical) else { return };
         let &StripeAgain { mapping, ref slots, ref content, .. } = stripe;
         let mut writes = Vec::new();
@@ -377,7 +432,7 @@ impl Engine {
             pieces.extend(content[range].iter().flatten().map(|&operand| Piece::Block(operand)));
             writes.push((slot, self.geometry.chunk_start(mapping.physical, slot), pieces));
         }
-        if let Some(rebuild) = &mut self.rebuild {
+        if let Some(rebuild) = &mut self.members.rebuild {
             let blocks: usize = writes.iter().map(|(_, _, pieces)| pieces.len()).sum();
             rebuild.blocks_written += blocks as u64;
             rebuild.blocks_since_flush += blocks as u64;
@@ -398,7 +453,7 @@ impl Engine {
     }
 
     pub(crate) fn rebuild_io_done(&mut self, owner: &IoOwner) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         match (owner, &mut rebuild.flush) {
             (IoOwner::RebuildStripe(logical), _) => {
                 let Some(stripe) = rebuild.stripes.get_mut(logical) else { return };
@@ -419,7 +474,7 @@ impl Engine {
 
     /// A stripe is written, or cannot be.
     fn rebuilt_stripe(&mut self, logical: u32) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.remove(&logical) else { return };
         rebuild.blocks_under_way -= stripe.places.len() as u64;
         stripe.content.into_iter().flatten().for_each(|content| self.io.release_operand(content));
@@ -428,22 +483,20 @@ impl Engine {
 
     /// What was made again before a flush began is on the devices: the cursor moves.
     fn rebuild_flushed(&mut self) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(flush) = rebuild.flush.take() else { return };
         if rebuild.blocks_since_record >= RECORDED_BLOCKS {
             rebuild.blocks_since_record = 0;
-            self.members_changed = true;
+            self.records.want();
         }
         for slot in &rebuild.slots {
-            if let MemberState::Rebuilding { cursor, .. } = &mut self.maps.members[slot.0 as usize] {
-                *cursor = (*cursor).max(LogicalStripe(flush.behind.into()));
-            }
+            self.maps.move_cursor(*slot, flush.behind);
         }
     }
 
     /// One part of the rows under way is done; after all of them they are flushed.
     fn rebuild_part_done(&mut self) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.members.rebuild else { return };
         rebuild.rows_outstanding -= 1;
         if rebuild.rows_outstanding > 0 {
             return;
@@ -467,13 +520,5 @@ impl Engine {
         }
         self.pins.unpin_rows();
         buffers.into_iter().for_each(|buffer| self.io.release(buffer));
-    }
-
-    /// A device that is being rebuilt is lost: the work under way is not for it any more.
-    pub(crate) fn leave_rebuild(&mut self, slot: Slot) {
-        if let Some(rebuild) = &mut self.rebuild {
-            rebuild.slots.remove(&slot);
-            rebuild.rows_done.remove(&slot);
-        }
     }
 }

@@ -1,6 +1,9 @@
 //! What happened to the volume and what is wrong with it: kept in memory as it is, and on the
 //! devices as notes of records.
 //!
+//! [`Notes`] are those that count, [`Noting`] what of them no record has yet, and what devices did in
+//! this session. The errors of a device are those of before this session and those since.
+//!
 //! A note counts in memory at once. It gets into the next record that is written, or, where
 //! somebody must be able to rely on it, one is written for it. A snapshot takes all of them (the
 //! state), so that none is owed afterwards.
@@ -14,7 +17,8 @@
 
 use crate::bad::BadChunks;
 use crate::engine::Engine;
-use crate::maps::{Change, Maps};
+use crate::maps::Change;
+use crate::status::DeviceCounts;
 use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{
     BadNote, DeviceNote, EventKind, EventNote, Note, RangeNote, Reason, ScrubNote, State, StateRoom,
@@ -207,35 +211,82 @@ fn nothing_known(slot: Slot) -> DeviceNote {
     }
 }
 
-impl Maps {
-    /// Notes that stripes are written again, or read as zeros.
-    pub(crate) fn stripes_written(&mut self, first: u32, count: u32) {
-        self.notes.bad.stripes_are_written(first, count);
-        let per_stripe = self.stripe_blocks();
-        self.notes.written(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
-    }
-}
-
 /// Notes that no record has yet, and what the next one will be of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Noting {
     owed: VecDeque<Note>,
     /// Seconds since 1970, as the driver told last; 0: it never did.
-    pub(crate) now: i64,
+    now: i64,
     /// What the driver says of a device that it is about to call gone.
     why: BTreeMap<Slot, (Reason, i32)>,
     /// A write has just failed that the volume takes for the loss of its device.
-    pub(crate) write_failed: bool,
+    write_failed: bool,
     /// Errors of each device before the volume was opened, by slot.
     before: BTreeMap<Slot, (u64, u64)>,
+    /// Reads and errors of each device since, by slot.
+    counts: Vec<DeviceCounts>,
 }
 
 impl Noting {
     /// What was known of devices before this session.
-    pub(crate) fn after(notes: &Notes) -> Noting {
+    pub(crate) fn after(notes: &Notes, slots: usize) -> Noting {
         let known = notes.devices.iter();
         let before = known.map(|(&slot, note)| (slot, (note.checksum_errors, note.media_errors)));
-        Noting { before: before.collect(), ..Noting::default() }
+        Noting {
+            owed: VecDeque::new(),
+            now: 0,
+            why: BTreeMap::new(),
+            write_failed: false,
+            before: before.collect(),
+            counts: vec![DeviceCounts::default(); slots],
+        }
+    }
+
+    /// Seconds since 1970, as the driver told last.
+    pub(crate) fn now(&self) -> i64 {
+        self.now
+    }
+
+    pub(crate) fn tell_time(&mut self, now: i64) {
+        self.now = now;
+    }
+
+    /// The end of an input or output is handled: whether it is a write that failed.
+    pub(crate) fn set_write_failed(&mut self, is_failed: bool) {
+        self.write_failed = is_failed;
+    }
+
+    /// Reads and errors of each device since the volume was opened, by slot.
+    pub(crate) fn counts(&self) -> &[DeviceCounts] {
+        &self.counts
+    }
+
+    /// Counts blocks of a device that are what they should be.
+    pub(crate) fn count_read(&mut self, slot: Slot, blocks: u64) {
+        self.counts[slot.0 as usize].blocks_read += blocks;
+    }
+
+    /// Counts blocks and headers of a device that are not what they should be.
+    pub(crate) fn count_wrong(&mut self, slot: Slot, wrong: u64) {
+        self.counts[slot.0 as usize].checksum_errors += wrong;
+    }
+
+    /// Counts a read of a device, if it failed.
+    pub(crate) fn count_unreadable(&mut self, slot: Slot, has_failed: bool) {
+        self.counts[slot.0 as usize].media_errors += u64::from(has_failed);
+    }
+
+    /// Counts a chunk of a device that a read found bad, if it failed.
+    pub(crate) fn count_bad_chunk(&mut self, slot: Slot, has_failed: bool) {
+        self.counts[slot.0 as usize].unreadable_chunks += u64::from(has_failed);
+    }
+
+    /// Errors from now on are the first of a device. `false`: there is no such device.
+    fn forget_errors(&mut self, slot: Slot) -> bool {
+        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return false };
+        (counts.checksum_errors, counts.media_errors) = (0, 0);
+        self.before.remove(&slot);
+        true
     }
 
     /// Queues a note for the next record. A note of bad chunks that continues the last one of its
@@ -259,9 +310,9 @@ impl Noting {
 impl Engine {
     /// Says something from now on; `at_once`: a record is written for it.
     pub(crate) fn note(&mut self, note: Note, at_once: bool) {
-        self.maps.notes.apply(&note);
+        self.maps.notes_mut().apply(&note);
         self.noting.owe(note);
-        self.members_changed |= at_once;
+        self.records.want_if(at_once);
     }
 
     pub(crate) fn event(&mut self, what: EventKind, slot: Option<Slot>, value: u64) {
@@ -277,9 +328,9 @@ impl Engine {
 
     /// What is known of a device, what it has done in this session included.
     pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
-        let known = self.maps.notes.devices.get(&slot).copied().unwrap_or(nothing_known(slot));
+        let known = self.maps.notes().devices.get(&slot).copied().unwrap_or(nothing_known(slot));
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
-        let counts = &self.counts[slot.0 as usize];
+        let counts = &self.noting.counts[slot.0 as usize];
         DeviceNote {
             checksum_errors: kept_count(checksum + counts.checksum_errors),
             media_errors: kept_count(media + counts.media_errors),
@@ -290,7 +341,7 @@ impl Engine {
     /// A device was lost. The record that says so says why.
     pub(crate) fn note_loss(&mut self, slot: Slot) {
         let own = match () {
-            () if self.verification.is_under_way() => Reason::NOT_THERE,
+            () if self.service.is_opening() => Reason::NOT_THERE,
             () if self.noting.write_failed => Reason::WRITE_FAILED,
             () => Reason::GONE,
         };
@@ -307,9 +358,7 @@ impl Engine {
         self.noting.why.remove(&slot);
         if is_new {
             // What another device did is not held against it.
-            self.noting.before.remove(&slot);
-            let counts = &mut self.counts[slot.0 as usize];
-            (counts.checksum_errors, counts.media_errors) = (0, 0);
+            self.noting.forget_errors(slot);
             let lost = self.device_note(slot);
             self.note(Note::Device(lost), false);
             self.all_is_good(slot);
@@ -319,7 +368,7 @@ impl Engine {
 
     /// Blocks cannot be had: kept until they are written again or can be.
     pub(crate) fn note_lost(&mut self, blocks: &[UserBlock]) {
-        let lost = |block: &&UserBlock| !self.maps.notes.is_lost(**block, 1);
+        let lost = |block: &&UserBlock| !self.maps.notes().is_lost(**block, 1);
         let new: Vec<UserBlock> = blocks.iter().filter(lost).copied().collect();
         let since = self.noting.now;
         for (first, count) in runs(&new) {
@@ -330,14 +379,14 @@ impl Engine {
 
     /// Blocks on the devices could be read: those that were called lost are not.
     pub(crate) fn note_had(&mut self, first: UserBlock, count: u64) {
-        let lost: Vec<(UserBlock, u64)> = self.maps.notes.lost_within(first, count).collect();
+        let lost: Vec<(UserBlock, u64)> = self.maps.notes().lost_within(first, count).collect();
         for (first, count) in lost {
             self.note_good(first, count);
         }
     }
 
     fn note_good(&mut self, first: UserBlock, count: u64) {
-        if self.maps.notes.is_lost(first, count) {
+        if self.maps.notes().is_lost(first, count) {
             let (is_lost, since) = (false, self.noting.now);
             self.note(Note::Range(RangeNote { first, count, is_lost, since }), false);
         }
@@ -346,11 +395,11 @@ impl Engine {
     /// What users wrote is durable: it is what they wrote. Whoever waits for that waits for the
     /// record of what was lost.
     pub(crate) fn note_rewritten(&mut self, blocks: &[UserBlock]) {
-        if !self.maps.notes.has_ranges() {
+        if !self.maps.notes().has_ranges() {
             return;
         }
         for (first, count) in runs(blocks) {
-            self.members_changed |= self.maps.notes.is_lost(first, count);
+            self.records.want_if(self.maps.notes().is_lost(first, count));
             self.note_good(first, count);
         }
     }
@@ -358,14 +407,14 @@ impl Engine {
     /// What a device lacks of the last record is what a crash left of it, and written again by now:
     /// no device is said to have given wrong blocks for that.
     pub(crate) fn forgive_what_a_crash_left(&mut self) {
-        self.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
+        self.noting.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
     }
 
     /// A person knows of a device's errors: what comes after is counted anew.
     pub(crate) fn clear_errors(&mut self, slot: Slot) {
-        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };
-        (counts.checksum_errors, counts.media_errors) = (0, 0);
-        self.noting.before.remove(&slot);
+        if !self.noting.forget_errors(slot) {
+            return;
+        }
         self.event(EventKind::ERRORS_CLEARED, Some(slot), 0);
         let known = self.device_note(slot);
         self.note(Note::Device(known), true);
@@ -373,11 +422,12 @@ impl Engine {
 
     /// Keeps the new state of a copy that is to replace a device.
     pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
-        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };
+        if slot.0 as usize >= self.geometry.slots() {
+            return;
+        }
         if what == EventKind::COPY_TAKEN {
             // The errors of the device before are not those of the new one.
-            (counts.checksum_errors, counts.media_errors) = (0, 0);
-            self.noting.before.remove(&slot);
+            self.noting.forget_errors(slot);
             let known = self.device_note(slot);
             self.note(Note::Device(known), false);
         }
@@ -389,21 +439,21 @@ impl Engine {
     fn refresh_notes(&mut self) {
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             let now = self.device_note(slot);
-            let known = self.maps.notes.devices.get(&slot);
+            let known = self.maps.notes().devices.get(&slot);
             let is_worth_it = known.is_some() || now.checksum_errors + now.media_errors > 0;
             if is_worth_it && known != Some(&now) {
                 self.note(Note::Device(now), false);
             }
         }
-        if let Some(scrub) = self.scrub_note().filter(|scrub| self.maps.notes.scrub != Some(*scrub)) {
+        if let Some(scrub) = self.scrub_note().filter(|scrub| self.maps.notes().scrub != Some(*scrub)) {
             self.note(Note::Scrub(scrub), false);
         }
     }
 
-    /// Whether something is known that no record says.
-    pub(crate) fn has_unrecorded_notes(&mut self) -> bool {
+    /// Wants a record if something is known that none says.
+    pub(crate) fn want_record_of_notes(&mut self) {
         self.refresh_notes();
-        !self.noting.owed.is_empty()
+        self.records.want_if(!self.noting.owed.is_empty());
     }
 
     /// Notes for the record that is about to be written.
@@ -415,7 +465,7 @@ impl Engine {
             self.noting.owed.pop_front();
             if let Note::Bad(bad @ BadNote { is_bad: true, .. }) = note {
                 // What was written since is good, by a record that may be older than this one.
-                let parts = self.maps.notes.bad.still_bad(&bad);
+                let parts = self.maps.notes().bad.still_bad(&bad);
                 if parts[..] != [bad] {
                     parts.into_iter().rev().for_each(|part| self.noting.owed.push_front(Note::Bad(part)));
                     continue;
@@ -425,7 +475,7 @@ impl Engine {
             changes.push(Change::Note(note));
         }
         // What has no room is for the next.
-        self.members_changed |= !self.noting.owed.is_empty();
+        self.records.want_if(!self.noting.owed.is_empty());
         changes
     }
 
@@ -434,7 +484,7 @@ impl Engine {
     pub(crate) fn notes_for_snapshot(&mut self) -> Vec<Note> {
         self.refresh_notes();
         self.noting.owed.clear();
-        self.maps.notes.all()
+        self.maps.notes().all()
     }
 }
 

@@ -28,8 +28,8 @@ mod journal;
 pub(crate) mod lineage;
 
 use crate::engine::Engine;
-use crate::journal_head::JournalHead;
 use crate::maps::Maps;
+use crate::records::Records;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, counts_on, superblock_of};
 use crate::{Action, Bearing, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Slot, Urgency};
@@ -323,7 +323,7 @@ impl Opening {
         if let Some(engine) = &mut self.engine {
             engine.missing_at_start(slot, self.since);
             // The session has begun: it may have got its superblock.
-            engine.history_is_open = true;
+            engine.snapshots.open_history();
         }
     }
 
@@ -458,7 +458,7 @@ impl Opening {
     /// without that of the newest session that has changed anything was not there. What it lacks is
     /// not known, so all of it is made anew.
     fn older(&self, maps: &Maps) -> Vec<Slot> {
-        let counts = |slot: &Slot| match maps.members[slot.0 as usize] {
+        let counts = |slot: &Slot| match maps.members()[slot.0 as usize] {
             MemberState::Present => true,
             MemberState::Lost { .. } => false,
             // One that was let in just now may have got the maps, and its superblock not yet.
@@ -509,16 +509,16 @@ impl Opening {
                 self.geometry.clone(),
                 maps,
                 newest,
-                JournalHead::at(number + 1, head, used),
+                Records::at(number + 1, head, used),
                 counter,
             );
             let Ok(mut old) = resumed else { return };
-            old.noting.now = self.now;
+            old.noting.tell_time(self.now);
             // Only the record that is forgotten now said that the one before it was durable.
-            old.unproven = used > 0;
-            old.verification.begin(self.since);
-            old.apart.clone_from(&self.apart);
-            old.members_changed = self.unrecorded;
+            old.records.found(used > 0);
+            old.service.opening_mut().begin(self.since);
+            old.members.set_apart(&self.apart);
+            old.records.want_if(self.unrecorded);
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
             self.engine = Some(old);
         }
@@ -538,7 +538,7 @@ impl Opening {
         let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
         // Behind all that the session before can have given: what its maps have, and one commit
         // that was forgotten.
-        let given = engine.maps.generation.max(self.seen.floor);
+        let given = engine.maps.generation().max(self.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
         // Without all devices it could be that the others are opened elsewhere.
@@ -560,7 +560,7 @@ impl Opening {
             session: Session(self.seen.session.0 + 1),
             base: self.base_session,
             update: self.seen.update + 1,
-            first_record: engine.journal.next(),
+            first_record: engine.records.next(),
             generation_floor: Generation(given + most),
             ..newest.clone()
         };
@@ -596,10 +596,10 @@ impl Opening {
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
             self.leaves_torn |= newest.is_none();
-            engine.turns[slot.0 as usize] = newest.and_then(|(turn, _)| *turn).map_or(0, |turn| turn + 1);
+            engine.snapshots.set_turn(slot, newest.and_then(|(turn, _)| *turn).map_or(0, |turn| turn + 1));
         }
-        let turns = engine.turns.clone();
-        engine.turns.iter_mut().for_each(|turn| *turn += 1);
+        let slots = (0..self.geometry.slots() as u32).map(Slot);
+        let turns: Vec<u64> = slots.map(|slot| engine.snapshots.take_turn(slot)).collect();
         self.write_each(|slot, zones| zones.superblock(turns[slot.0 as usize]));
     }
 
@@ -612,7 +612,8 @@ impl Opening {
     /// The superblock of the new session to a place on each device that is present.
     fn write_each(&mut self, place: impl Fn(Slot, &Zones) -> DeviceBlock) {
         let Some(engine) = &self.engine else { return };
-        let (present, lost, superblock) = (engine.present(), engine.maps.absent(), engine.superblock.clone());
+        let (present, lost, superblock) =
+            (engine.present(), engine.maps.absent(), engine.snapshots.superblock().clone());
         for slot in present {
             let bytes = superblock_of(slot, &lost, &self.geometry, &superblock).encode();
             let io = self.new_io(Reading::Begin(slot));
@@ -627,8 +628,10 @@ impl Opening {
         self.phase = Phase::Done;
         let Some(engine) = &mut self.engine else { return };
         engine.io.go_on_from(self.counter);
-        engine.verification.end();
-        (engine.snapshot_wanted, engine.snapshot_everywhere) = (self.leaves_torn, self.leaves_torn);
+        engine.service.opening_mut().end();
+        if self.leaves_torn {
+            engine.snapshots.want_everywhere();
+        }
         for slot in engine.maps.absent() {
             let is_blank = self.blank.contains(&slot);
             if is_blank || !self.gone[slot.0 as usize] {

@@ -15,19 +15,14 @@ use crate::engine::Engine;
 use crate::maps::Mapping;
 use pantile_code::CellIndex;
 use pantile_plan::{CellSet, Plan};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// How many times as long as the others each slow device takes.
-pub(crate) type Pace = BTreeMap<Slot, u32>;
 
 impl Engine {
     /// A device takes so many times as long as the others; 1: as long.
     pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
-        if slot.0 as usize >= self.geometry.slots() || times <= 1 {
-            self.pace.remove(&slot);
-        } else {
-            self.pace.insert(slot, times);
+        if (slot.0 as usize) < self.geometry.slots() {
+            self.members.set_pace(slot, times);
         }
     }
 
@@ -75,11 +70,11 @@ impl Engine {
         gone: &CellSet,
         wanted: &BTreeSet<CellIndex>,
     ) -> Option<(CellSet, BTreeSet<CellIndex>)> {
-        if self.pace.is_empty() {
+        if self.members.slow().len() == 0 {
             return None;
         }
         let mut avoided = gone.clone();
-        for &slot in self.pace.keys() {
+        for slot in self.members.slow() {
             let column = self.geometry.column(mapping.physical, slot);
             self.geometry.code.column_cells(column).for_each(|cell| avoided.insert(cell));
         }
@@ -100,17 +95,12 @@ impl Engine {
     ) -> bool {
         let cost = |cell: CellIndex| {
             let slot = self.geometry.slot(mapping.physical, self.geometry.code.cell(cell).column);
-            u64::from(self.pace.get(&slot).copied().unwrap_or(1))
+            u64::from(self.members.pace(slot))
         };
         // What lies on devices that are not slow is read either way.
         let there = wanted.iter().copied().filter(|&cell| !gone.contains(cell) && cost(cell) > 1);
         let read: BTreeSet<CellIndex> =
             there.chain(through.iter().flat_map(|plan| plan.reads.iter().copied())).collect();
         (around.reads.len() as u64) < read.into_iter().map(cost).sum()
-    }
-
-    /// Whether blocks of the log are rather not read from a device.
-    pub(crate) fn is_slow(&self, slot: Slot) -> bool {
-        self.pace.contains_key(&slot)
     }
 }

@@ -54,23 +54,61 @@ const ROWS_AT_A_TIME: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Patching {
     /// Blocks that the last commit wrote to the log: so many should go home.
-    pub(crate) logged: usize,
+    logged: usize,
     /// A patch has just gone home: the next commit leaves stripes to patches that are cheaper to
     /// patch than to merge.
-    pub(crate) goes_on: bool,
+    goes_on: bool,
     /// Stripes that went home, and the user's blocks that did: the next record forgets them.
     home: BTreeMap<u32, Vec<UserBlock>>,
     /// Patches of the last record when the volume was opened.
-    pub(crate) redo: BTreeMap<u32, StripePatch>,
-    pub(crate) going: Option<Going>,
+    redo: BTreeMap<u32, StripePatch>,
+    going: Option<Going>,
     /// Stripes that are patched: no user begins to read them.
-    pub(crate) locked: BTreeSet<u32>,
+    locked: BTreeSet<u32>,
     /// Reads of users that wait for such stripes.
     held: Vec<(UserBlock, Requester)>,
     /// By the cells of one offset that change.
     plans: BTreeMap<Vec<CellIndex>, Arc<UpdatePlan>>,
     /// Stripes that went home since the volume was opened.
-    pub(crate) stripes: u64,
+    stripes: u64,
+}
+
+impl Patching {
+    /// Tests whether stripes are on their way home.
+    pub(crate) fn is_going(&self) -> bool {
+        self.going.is_some()
+    }
+
+    /// Writes a patch of the last record again, before anything else.
+    pub(crate) fn redo(&mut self, patch: StripePatch) {
+        self.redo.insert(patch.logical, patch);
+    }
+
+    /// Tests whether patches of the last record are still to be written.
+    pub(crate) fn has_redo(&self) -> bool {
+        !self.redo.is_empty()
+    }
+
+    /// A commit begins: whether it leaves stripes to patches. Once only, because it follows a
+    /// patch, so that there is a record to be written in any case.
+    pub(crate) fn take_turn(&mut self) -> bool {
+        std::mem::take(&mut self.goes_on)
+    }
+
+    /// A commit writes so many blocks to the log: as many should go home.
+    pub(crate) fn set_logged(&mut self, blocks: usize) {
+        self.logged = blocks;
+    }
+
+    /// Tests whether a stripe is patched, so that users' reads of it wait.
+    pub(crate) fn is_locked(&self, logical: u32) -> bool {
+        self.locked.contains(&logical)
+    }
+
+    /// Stripes that went home since the volume was opened.
+    pub(crate) fn stripes(&self) -> u64 {
+        self.stripes
+    }
 }
 
 /// A stripe to be patched.
@@ -83,7 +121,7 @@ impl Engine {
     /// Whether patches of an earlier session are still to be written.
     pub(crate) fn is_redoing(&self) -> bool {
         let goes = self.patching.going.as_ref().is_some_and(|going| going.is_redo);
-        goes || (!self.patching.redo.is_empty() && !self.failed)
+        goes || (!self.patching.redo.is_empty() && !self.service.has_failed())
     }
 
     /// Whether what lies at home of a stripe may be of two times, and nobody writes it again:
@@ -133,9 +171,8 @@ impl Engine {
 
     /// Tests a stripe with so many blocks in the log: patched sooner or later, not merged.
     pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
-        self.maps.stripes[logical as usize].is_some()
-            && !self.repair.contains(&logical)
-            && !self.broken.contains(&logical)
+        self.maps.mapping(logical).is_some()
+            && self.damage.is_sound(logical)
             && self.is_cheap_to_patch(count.into())
     }
 
@@ -145,8 +182,9 @@ impl Engine {
     }
 
     fn may_patch(&self) -> bool {
-        let is_quiet = self.delayed.epochs.is_empty() && self.delayed.stripes.is_empty();
-        let is_whole = self.maps.has_all_members() && !self.members_changed && self.arrivals.is_empty();
+        let is_quiet = self.delayed.is_empty();
+        let is_whole =
+            self.maps.has_all_members() && !self.records.is_wanted() && !self.members.have_arrivals();
         self.geometry.may_patch() && is_whole && is_quiet
     }
 
@@ -164,7 +202,7 @@ impl Engine {
         if chosen.is_empty() {
             return false;
         }
-        let mut commit = Commit::new(self.maps.generation);
+        let mut commit = Commit::new(self.maps.generation());
         let (mut wanted, mut targets, mut updates) = (Vec::new(), Vec::new(), Vec::new());
         for (index, Chosen { update, blocks }) in chosen.into_iter().enumerate() {
             let first = UserBlock(u64::from(update.logical) * self.geometry.stripe_blocks());
@@ -196,9 +234,9 @@ impl Engine {
     /// for; each with all of its blocks in the log that one entry of a record can name.
     fn choose_patches(&mut self) -> Vec<Chosen> {
         let mut rows: Vec<(u64, u32)> =
-            self.maps.rows.iter().map(|(&number, row)| (row.generation, number)).collect();
+            self.maps.rows().iter().map(|(&number, row)| (row.generation, number)).collect();
         rows.sort_unstable();
-        let free_rows = self.maps.free_rows.len().saturating_sub(self.pins.row_count());
+        let free_rows = self.maps.free_rows().len().saturating_sub(self.pins.row_count());
         let least = ROWS_AT_A_TIME * self.planners.row.code().data().len();
         let most = self.patching.logged.max(least).min(BLOCKS_MOST);
         let mut room = self.record_room() / 2;
@@ -207,7 +245,7 @@ impl Engine {
         let mut chosen: Vec<Chosen> = Vec::new();
         let log_bytes = 24 + 16 * (self.geometry.tolerance() as u64 + 1).max(2);
         for (_, row) in rows {
-            let blocks = self.maps.rows.get(&row).into_iter().flat_map(|row| row.blocks.iter().flatten());
+            let blocks = self.maps.row(row).into_iter().flat_map(|row| row.blocks.iter().flatten());
             let stripes: Vec<u32> = blocks.map(|&block| self.geometry.locate(block).0).collect();
             for logical in stripes {
                 if users >= most {
@@ -231,18 +269,11 @@ impl Engine {
 
     /// Where a stripe lies that may be patched, and is not better merged.
     fn patchable(&self, logical: u32) -> Option<Mapping> {
-        let mapping = self.maps.stripes[logical as usize]?;
-        let count = self.maps.logged.get(&logical).copied().unwrap_or(0);
-        let is_whole = |memory: &crate::engine::Dirty| {
-            memory.staged.contains_key(&logical)
-                || memory.unstaged.contains(&logical)
-                || memory.unmapped.contains(&logical)
-        };
+        let mapping = self.maps.mapping(logical)?;
+        let count = self.maps.logged_of(logical);
         let is_free = !self.pins.holds(mapping.physical)
-            && !self.repair.contains(&logical)
-            && !self.broken.contains(&logical)
-            && !is_whole(&self.sealed)
-            && !is_whole(&self.dirty);
+            && self.damage.is_sound(logical)
+            && !self.memory.is_of_a_whole(logical);
         let is_meant = count > 0 && self.is_cleaned_now(count, logical);
         (is_free && is_meant && self.is_cheap_to_patch(count.into())).then_some(mapping)
     }
@@ -251,9 +282,10 @@ impl Engine {
     /// for an entry of a record. `None`: to merge the stripe costs no more.
     fn choose(&mut self, logical: u32, mapping: Mapping) -> Option<Chosen> {
         let first = u64::from(logical) * self.geometry.stripe_blocks();
-        let logged = self.maps.log.range(UserBlock(first)..UserBlock(first + self.geometry.stripe_blocks()));
+        let logged =
+            self.maps.logged_within(UserBlock(first)..UserBlock(first + self.geometry.stripe_blocks()));
         let place = |block: UserBlock| (block, self.geometry.cell_of(self.geometry.locate(block).1));
-        let mut blocks: Vec<(UserBlock, Place)> = logged.map(|(&block, _)| place(block)).collect();
+        let mut blocks: Vec<(UserBlock, Place)> = logged.map(place).collect();
         let all = blocks.len() as u64;
         loop {
             let new = blocks.iter().map(|&(_, place)| (place, Operand::Zeros)).collect();
@@ -295,8 +327,8 @@ impl Engine {
                 (self.geometry.block_of(update.logical, cell, offset), Operand::Buffer(buffer))
             }));
         }
-        commit.rows = self.fill_rows(&home, self.maps.generation);
-        self.maps.generation += commit.rows.len() as u64;
+        commit.rows = self.fill_rows(&home, self.maps.generation());
+        self.maps.use_generations(commit.rows.len());
         let laid_out: usize = commit.rows.iter().map(|row| row.blocks.len()).sum();
         if has_lost || laid_out < home.len() {
             self.commit = Some(commit);
@@ -360,26 +392,16 @@ impl Engine {
         self.patching.goes_on = false;
         for update in updates.stripes {
             if update.is_hopeless {
-                self.repair.insert(update.logical);
+                self.damage.suspect(update.logical);
             }
             self.release_update(update);
         }
         self.unlock();
     }
 
-    /// Tests whether a stripe is patched, so that users' reads of it wait.
-    pub(crate) fn is_locked(&self, logical: u32) -> bool {
-        self.patching.locked.contains(&logical)
-    }
-
-    /// Keeps a user's read of a stripe that is patched. Returns whether it did.
-    pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) -> bool {
-        let (logical, _) = self.geometry.locate(block);
-        let holds = self.is_locked(logical) && matches!(requester, Requester::User(..));
-        if holds {
-            self.patching.held.push((block, requester));
-        }
-        holds
+    /// Keeps a user's read of a stripe that is patched.
+    pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) {
+        self.patching.held.push((block, requester));
     }
 
     /// Lets readers of stripes that were patched go on.
@@ -391,7 +413,7 @@ impl Engine {
 
     /// What is home is remembered until a record says so.
     fn came_home(&mut self, patch: &StripePatch) {
-        let physical = self.maps.stripes[patch.logical as usize].map_or(0, |mapping| mapping.physical);
+        let physical = self.maps.mapping(patch.logical).map_or(0, |mapping| mapping.physical);
         let blocks = patch
             .places(physical, &self.geometry)
             .map(|(_, cell, offset, _)| self.geometry.block_of(patch.logical, cell, offset))

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 impl Engine {
     /// Whether a record is to say that the last one is durable, and those wait for it who flush.
     pub(crate) fn owes_proof(&self) -> bool {
-        self.unproven && self.proof_wanted && !self.is_redoing()
+        self.records.lack_proof() && !self.is_redoing()
     }
 
     /// If it is wanted, writes a record of nothing. What it says is its number: the record before
@@ -26,7 +26,7 @@ impl Engine {
             // The snapshot says as much.
             return self.begin_snapshot();
         }
-        self.commit = Some(Commit::proof(self.maps.generation));
+        self.commit = Some(Commit::proof(self.maps.generation()));
         self.phase_part_done();
     }
 }

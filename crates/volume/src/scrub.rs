@@ -42,7 +42,7 @@ const RECORDED_WINDOWS: u64 = 64;
 /// A scrub, running, paused or at its end.
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
-    pub(crate) status: ScrubStatus,
+    status: ScrubStatus,
     metadata: Metadata,
     /// The snapshot that a repair ends with is asked for.
     mends: bool,
@@ -102,7 +102,7 @@ impl Engine {
         match wish {
             Scrub::Start { repair } => {
                 let total = u64::from(self.geometry.logical_stripes());
-                let begun_at = self.noting.now;
+                let begun_at = self.noting.now();
                 let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
                 let fresh = Scrubbing::new(status, metadata, self.io.counter());
                 match &mut self.scrubbing {
@@ -129,30 +129,34 @@ impl Engine {
                 }
             }
         }
-        self.members_changed |= self.has_unrecorded_notes();
+        self.want_record_of_notes();
     }
 
     /// Begins the next part if none is under way.
     pub(crate) fn drive_scrub(&mut self) {
         loop {
             let Some(scrub) = &mut self.scrubbing else { return };
-            if scrub.outstanding > 0 || !scrub.status.running || scrub.status.paused || self.failed {
+            if scrub.outstanding > 0
+                || !scrub.status.running
+                || scrub.status.paused
+                || self.service.has_failed()
+            {
                 return;
             }
-            if self.staged.first_key_value().is_some_and(|(&id, _)| id <= scrub.barrier) {
-                self.commit_wanted = true;
+            if self.staging.has_one_before(scrub.barrier) {
+                self.memory.want_commit();
                 self.drive_commit();
                 return;
             }
             let next = scrub.next_stripe;
-            if self.is_redoing() || self.is_locked(next) {
+            if self.is_redoing() || self.patching.is_locked(next) {
                 return;
             }
             let Some(scrub) = &mut self.scrubbing else { return };
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
             // Where it is gets into a record now and then, so that a crash does not begin it again.
-            self.members_changed |= scrub.windows.is_multiple_of(RECORDED_WINDOWS);
+            self.records.want_if(scrub.windows.is_multiple_of(RECORDED_WINDOWS));
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
                 if !self.scrub_metadata() {
@@ -169,14 +173,14 @@ impl Engine {
                 if begins {
                     // The maps are on every device, anew, and so is what says where they are.
                     let without_text = scrub.status.metadata.iter().filter(|bad| bad.definition);
-                    self.blank.extend(without_text.map(|bad| bad.slot));
-                    (self.snapshot_wanted, self.snapshot_everywhere) = (true, true);
+                    self.snapshots.lack_text(without_text.map(|bad| bad.slot));
+                    self.snapshots.want_everywhere();
                     self.drive_commit();
                 }
                 let mut has_ended = false;
                 if let Some(scrub) = &mut self.scrubbing {
-                    let mends = self.snapshot_wanted || self.snapshot.is_some();
-                    let repairs = scrub.flagged.iter().any(|logical| self.repair.contains(logical));
+                    let mends = self.snapshots.is_pending();
+                    let repairs = scrub.flagged.iter().any(|logical| self.damage.is_suspect(*logical));
                     scrub.status.running = scrub.status.repair && (mends || repairs);
                     has_ended = !scrub.status.running;
                 }
@@ -213,7 +217,7 @@ impl Engine {
         let mut reads = Vec::new();
         let from = scrub.next_row;
         scrub.next_row = self.geometry.log_rows();
-        for (&number, row) in self.maps.rows.range(from..) {
+        for (&number, row) in self.maps.rows().range(from..) {
             if reads.len() as u64 >= WINDOW_BLOCKS {
                 scrub.next_row = number;
                 break;
@@ -243,18 +247,17 @@ impl Engine {
         self.io.release(buffer);
         let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]);
         // A row that was freed meanwhile may have been written again.
-        let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
+        let current = self.maps.row_as_of(row, generation);
         if is_good && current.is_some() {
             self.row_block_is_good(slot, row);
         }
-        let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
+        let current = self.maps.row_as_of(row, generation);
         if let (false, Some(current), true) = (is_good, current, self.maps.has(slot, generation, None)) {
             let homes: BTreeSet<u32> =
                 current.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0).collect();
             let is_wrong = *result != IoResult::MediaError;
-            let counts = &mut self.counts[slot.0 as usize];
-            counts.media_errors += u64::from(!is_wrong);
-            counts.checksum_errors += u64::from(is_wrong);
+            self.noting.count_unreadable(slot, !is_wrong);
+            self.noting.count_wrong(slot, u64::from(is_wrong));
             if let Some(scrub) = &mut self.scrubbing {
                 scrub.status.log_checksum += u64::from(is_wrong);
                 scrub.status.log_unreadable += u64::from(!is_wrong);
@@ -275,11 +278,11 @@ impl Engine {
         let mut blocks = 0;
         while scrub.next_stripe < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
             let logical = scrub.next_stripe;
-            if self.patching.locked.contains(&logical) {
+            if self.patching.is_locked(logical) {
                 break;
             }
             scrub.next_stripe += 1;
-            match self.maps.stripes[logical as usize] {
+            match self.maps.mapping(logical) {
                 Some(mapping) => {
                     blocks += stripe_blocks;
                     wanted.push((logical, mapping));
@@ -306,7 +309,7 @@ impl Engine {
         bad: &BTreeMap<Slot, bool>,
         found: BTreeMap<Place, BufferId>,
     ) {
-        let is_current = self.maps.stripes[logical as usize] == Some(mapping);
+        let is_current = self.maps.mapping(logical) == Some(mapping);
         for slot in (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !bad.contains_key(slot)) {
             if is_current && self.maps.has(slot, mapping.generation, Some(logical)) {
                 self.chunk_is_good(slot, logical);
@@ -513,8 +516,7 @@ impl Engine {
     /// A stripe is to be written anew, also if that could not be done before.
     fn repair_for_scrub(&mut self, logical: u32) {
         self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
-        self.broken.remove(&logical);
-        self.repair.insert(logical);
+        self.damage.retry(logical);
     }
 
     fn scrub_part_done(&mut self) {

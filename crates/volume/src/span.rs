@@ -88,9 +88,13 @@ pub(crate) struct Span {
 
 impl Span {
     /// Blocks that it reads and makes.
-    fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         let made = self.making.iter().map(|making| making.plan.steps.len() * making.offsets.len());
         self.read_blocks + made.sum::<usize>()
+    }
+
+    pub(crate) fn urgency(&self) -> Urgency {
+        self.urgency
     }
 
     /// Blocks that were read, from one on that is counted as in [`Run::first`], as far as they lie
@@ -123,7 +127,7 @@ impl Engine {
 
     /// Begins to read blocks of one mapped stripe.
     pub(crate) fn read_targets(&mut self, logical: u32, targets: Vec<Target>, urgency: Urgency) {
-        let Some(mapping) = self.maps.stripes[logical as usize] else {
+        let Some(mapping) = self.maps.mapping(logical) else {
             unreachable!("unmapped blocks are zeros and are not read")
         };
         let gone = self.lost_cells(logical, mapping);
@@ -166,7 +170,7 @@ impl Engine {
 
     /// Begins to get all of a mapped stripe, what lost devices had included.
     pub(crate) fn verify_together(&mut self, logical: u32, mapping: Mapping) {
-        if self.maps.stripes[logical as usize] != Some(mapping) {
+        if self.maps.mapping(logical) != Some(mapping) {
             return;
         }
         let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
@@ -222,19 +226,14 @@ impl Engine {
             outstanding,
             bad: BTreeMap::new(),
         };
-        let blocks = span.blocks();
-        self.spans.insert(id, span);
-        self.begin_in_turn(id, blocks, urgency);
-    }
-
-    /// Blocks that a span has in memory when it has begun.
-    pub(crate) fn span_blocks(&self, id: SpanId) -> usize {
-        self.spans.get(&id).map_or(0, Span::blocks)
+        if self.reads.add_span(id, span) {
+            self.begin_span(id);
+        }
     }
 
     /// Begins to read what a span needs.
     pub(crate) fn begin_span(&mut self, id: SpanId) {
-        let Some(Span { mapping, urgency, unknown, runs, .. }) = self.spans.get_mut(&id) else { return };
+        let Some(Span { mapping, urgency, unknown, runs, .. }) = self.reads.span_mut(id) else { return };
         let (mapping, urgency, unknown) = (*mapping, *urgency, std::mem::take(unknown));
         let reads: Vec<(Slot, u32, Vec<BufferId>)> =
             runs.iter().map(|run| (run.slot, run.in_column, run.buffers.clone())).collect();
@@ -286,7 +285,7 @@ impl Engine {
     }
 
     pub(crate) fn span_header_read(&mut self, id: SpanId, slot: Slot, result: &IoResult) {
-        let Some(span) = self.spans.get(&id) else { return };
+        let Some(span) = self.reads.span(id) else { return };
         let (logical, mapping) = (span.logical, span.mapping);
         let sums = match result {
             IoResult::Bytes(bytes) => self.chunk_sums(bytes, logical, mapping, slot),
@@ -299,7 +298,7 @@ impl Engine {
                 // What memory may have of it is not on the device.
                 self.headers.forget(mapping.physical, slot);
                 self.chunk_is_bad(slot, logical, mapping, result);
-                if let Some(span) = self.spans.get_mut(&id) {
+                if let Some(span) = self.reads.span_mut(id) {
                     *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Bytes(_));
                 }
             }
@@ -308,18 +307,18 @@ impl Engine {
     }
 
     pub(crate) fn run_read(&mut self, id: SpanId, number: usize, slot: Slot, result: &IoResult) {
-        let Some(span) = self.spans.get_mut(&id) else { return };
+        let Some(span) = self.reads.span_mut(id) else { return };
         let run = &mut span.runs[number];
         match result {
             IoResult::Checksums(sums) if sums.len() == run.buffers.len() => {
                 run.sums.clone_from(sums);
-                self.counts[slot.0 as usize].blocks_read += sums.len() as u64;
+                self.noting.count_read(slot, sums.len() as u64);
             }
             _ => {
                 let buffers = std::mem::take(&mut run.buffers);
                 *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Checksums(_));
                 let (logical, mapping) = (span.logical, span.mapping);
-                self.counts[slot.0 as usize].media_errors += u64::from(*result == IoResult::MediaError);
+                self.noting.count_unreadable(slot, *result == IoResult::MediaError);
                 buffers.into_iter().for_each(|buffer| self.io.release(buffer));
                 self.chunk_is_bad(slot, logical, mapping, result);
             }
@@ -328,12 +327,12 @@ impl Engine {
     }
 
     fn span_part_done(&mut self, id: SpanId) {
-        let Some(span) = self.spans.get_mut(&id) else { return };
+        let Some(span) = self.reads.span_mut(id) else { return };
         span.outstanding -= 1;
         if span.outstanding > 0 {
             return;
         }
-        let Some(span) = self.spans.get(&id) else { return };
+        let Some(span) = self.reads.span(id) else { return };
         let wrong: Vec<(Slot, u64, bool)> = (span.runs.iter())
             .map(|run| {
                 let is_known = self.known_sums(span.mapping, run.slot).is_some();
@@ -341,12 +340,12 @@ impl Engine {
             })
             .filter(|&(_, wrong, _)| wrong > 0)
             .collect();
-        let Some(span) = self.spans.get_mut(&id) else { return };
+        let Some(span) = self.reads.span_mut(id) else { return };
         for &(slot, count, is_known) in &wrong {
             // What a block must be is forgotten with a device that is lost meanwhile, whose last
             // answers then prove nothing.
             if is_known && !span.bad.contains_key(&slot) {
-                self.counts[slot.0 as usize].checksum_errors += count;
+                self.noting.count_wrong(slot, count);
             }
         }
         for &(slot, _, is_known) in &wrong {
@@ -357,7 +356,7 @@ impl Engine {
         for (slot, ..) in wrong.into_iter().filter(|&(.., is_known)| is_known) {
             self.chunk_is_bad(slot, logical, mapping, &IoResult::Checksums(Vec::new()));
         }
-        let Some(span) = self.spans.get_mut(&id) else { return };
+        let Some(span) = self.reads.span_mut(id) else { return };
         if matches!(span.purpose, Purpose::Check) {
             self.end_check(id);
         } else if span.bad.is_empty() {
@@ -387,7 +386,7 @@ impl Engine {
     }
 
     fn compute_span(&mut self, id: SpanId) {
-        let Some(span) = self.spans.get(&id) else { return };
+        let Some(span) = self.reads.span(id) else { return };
         let Some(Making { plan, offsets, .. }) = span.making.clone() else {
             self.end_span(id);
             return;
@@ -416,7 +415,7 @@ impl Engine {
             cells.insert(step.target, buffers.clone());
             made.push(buffers);
         }
-        if let Some(making) = self.spans.get_mut(&id).and_then(|span| span.making.as_mut()) {
+        if let Some(making) = self.reads.span_mut(id).and_then(|span| span.making.as_mut()) {
             making.made = made;
         }
         self.io.compute(JobOwner::Span(id), Compute { sums, checksums, ..Compute::default() });
@@ -425,7 +424,7 @@ impl Engine {
     /// What a lost device held has been computed. Where memory still knows what it must be, it is
     /// held against that.
     pub(crate) fn span_computed(&mut self, id: SpanId, computed: &Computed) {
-        let Some(span) = self.spans.get(&id) else { return };
+        let Some(span) = self.reads.span(id) else { return };
         let Computed { checksums: sums, .. } = computed;
         let Some(Making { plan, offsets, .. }) = &span.making else { return };
         let places =
@@ -440,7 +439,7 @@ impl Engine {
 
     /// Everything is there: delivers it.
     fn end_span(&mut self, id: SpanId) {
-        let Some(span) = self.spans.remove(&id) else { return };
+        let Some(span) = self.reads.end_span(id) else { return };
         if let Purpose::Deliver(targets) = &span.purpose {
             let elements = self.geometry.element_blocks();
             let (mut next, mut side_by_side): (u32, &[BufferId]) = (0, &[]);
@@ -462,7 +461,7 @@ impl Engine {
     }
 
     fn end_span_one_by_one(&mut self, id: SpanId) {
-        let Some(mut span) = self.spans.remove(&id) else { return };
+        let Some(mut span) = self.reads.end_span(id) else { return };
         let (logical, mapping) = (span.logical, span.mapping);
         // A device that is lost by now is no reason to write the stripe anew.
         if span.bad.keys().any(|&slot| self.maps.has(slot, mapping.generation, Some(logical))) {
@@ -486,7 +485,7 @@ impl Engine {
 
     /// The check of a stripe is done: tells what is bad, and what else there is to look at.
     fn end_check(&mut self, id: SpanId) {
-        let Some(span) = self.spans.remove(&id) else { return };
+        let Some(span) = self.reads.end_span(id) else { return };
         let elements = self.geometry.element_blocks();
         let place = |number: u32| (CellIndex(number / elements), number % elements);
         let blocks = span.runs.iter().flat_map(|run| (run.first..).zip(run.buffers.iter().copied()));
@@ -496,7 +495,7 @@ impl Engine {
     }
 
     fn let_go(&mut self, span: Span) {
-        self.span_is_over(span.blocks());
+        self.reads.span_is_over(span.blocks());
         let read = span.runs.into_iter().flat_map(|run| run.buffers);
         let made = span.making.into_iter().flat_map(|making| making.made.into_iter().flatten());
         read.chain(made).for_each(|buffer| self.io.release(buffer));

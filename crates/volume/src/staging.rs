@@ -13,8 +13,9 @@
 //! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the
 //! generations of all staged stripes; no device is admitted while there are any.
 
-use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
+use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::ChunkSums;
+use crate::memory::Age;
 use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
@@ -45,24 +46,110 @@ pub(crate) struct Staged {
     pub(crate) logical: u32,
     pub(crate) physical: u32,
     pub(crate) generation: u64,
+    /// Data and parity, until they are written.
     blocks: Vec<Operand>,
-    parity: Vec<BufferId>,
     pub(crate) checksums: Vec<u64>,
     pub(crate) digests: Vec<Option<Crc64>>,
     outstanding: usize,
     dropped: bool,
 }
 
-/// Which memory has a stripe.
-#[derive(Clone, Copy)]
-enum Memory {
-    Dirty,
-    Sealed,
+impl Staged {
+    /// Begins a stripe whose parity is to be computed.
+    fn new(logical: u32, physical: u32, generation: u64, blocks: Vec<Operand>) -> Staged {
+        let (checksums, digests) = (Vec::new(), Vec::new());
+        let (outstanding, dropped) = (1, false);
+        Staged { logical, physical, generation, blocks, checksums, digests, outstanding, dropped }
+    }
+
+    fn is_written(&self) -> bool {
+        self.outstanding == 0
+    }
 }
 
-impl Staged {
-    pub(crate) fn is_written(&self) -> bool {
-        self.outstanding == 0
+/// All stripes that are written, or being written, where nothing maps to yet.
+#[derive(Debug, Default)]
+pub(crate) struct Staging {
+    stripes: BTreeMap<StageId, Staged>,
+    /// Those whose writes are not all reported.
+    under_way: u64,
+}
+
+impl Staging {
+    pub(crate) fn len(&self) -> usize {
+        self.stripes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stripes.is_empty()
+    }
+
+    /// Stripes whose writes are not all reported.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.under_way
+    }
+
+    pub(crate) fn get(&self, id: StageId) -> Option<&Staged> {
+        self.stripes.get(&id)
+    }
+
+    /// Tests for a stripe that was begun before a name was given.
+    pub(crate) fn has_one_before(&self, name: u64) -> bool {
+        self.stripes.first_key_value().is_some_and(|(&id, _)| id <= name)
+    }
+
+    fn generations(&self) -> impl Iterator<Item = u64> {
+        self.stripes.values().map(|staged| staged.generation)
+    }
+
+    /// Those of a memory's staged stripes that are written, and those that are not.
+    pub(crate) fn by_state(&self, of: &BTreeMap<u32, StageId>) -> (Vec<(u32, StageId)>, Vec<u32>) {
+        let is_written = |id: &StageId| self.stripes.get(id).is_some_and(Staged::is_written);
+        let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
+        let others = of.iter().filter(|(_, id)| !is_written(id)).map(|(&l, _)| l).collect();
+        (written, others)
+    }
+
+    fn begin(&mut self, id: StageId, staged: Staged) {
+        self.stripes.insert(id, staged);
+        self.under_way += 1;
+    }
+
+    /// A commit does not take it any more: its place is free when its last write is reported.
+    fn give_up(&mut self, id: StageId) {
+        if let Some(staged) = self.stripes.get_mut(&id) {
+            staged.dropped = true;
+        }
+    }
+
+    /// Tests whether nothing needs the place of a stripe.
+    fn is_over(&self, id: StageId) -> bool {
+        self.stripes.get(&id).is_some_and(|staged| staged.dropped && staged.is_written())
+    }
+
+    /// So many writes are begun; `true`: none.
+    fn writes(&mut self, id: StageId, writes: usize, checksums: &[u64], digests: Vec<Option<Crc64>>) -> bool {
+        let Some(staged) = self.stripes.get_mut(&id) else { return false };
+        staged.outstanding = writes;
+        if !staged.dropped {
+            staged.checksums = checksums.to_vec();
+            staged.digests = digests;
+        }
+        writes == 0
+    }
+
+    /// A write is reported; `true`: it is the last.
+    fn io_done(&mut self, id: StageId) -> bool {
+        let Some(staged) = self.stripes.get_mut(&id) else { return false };
+        staged.outstanding -= 1;
+        staged.outstanding == 0
+    }
+
+    /// Everything is written: the blocks, which nothing reads any more.
+    fn end(&mut self, id: StageId) -> Vec<Operand> {
+        let Some(staged) = self.stripes.get_mut(&id) else { return Vec::new() };
+        self.under_way -= 1;
+        std::mem::take(&mut staged.blocks)
     }
 }
 
@@ -70,23 +157,21 @@ impl Engine {
     /// A stripe of what is dirty was written to: it is written ahead if it is dirty as a whole, now
     /// or later.
     pub(crate) fn stage_if_whole(&mut self, logical: u32) {
-        if self.dirty.blocks.stripe(logical).len() as u64 == self.geometry.stripe_blocks()
+        if self.memory.dirty_blocks_of(logical) as u64 == self.geometry.stripe_blocks()
             && self.stage_place().is_some()
         {
-            self.dirty.unstaged.insert(logical);
+            self.memory.stage_later(logical);
             self.drive_staging();
         }
     }
 
-    /// Writes ahead what waits for it, what is sealed first, as long as devices have not too much
+    /// Writes ahead what waits for it, what is committing first, as long as devices have not too much
     /// to do.
     pub(crate) fn drive_staging(&mut self) {
         while !self.stages_wait() {
-            let sealed = self.sealed.unstaged.first().map(|&logical| (Memory::Sealed, logical));
-            let dirty = || self.dirty.unstaged.first().map(|&logical| (Memory::Dirty, logical));
-            let Some((memory, logical)) = sealed.or_else(dirty) else { return };
+            let Some((from, logical)) = self.memory.next_to_stage() else { return };
             let Some(physical) = self.stage_place() else { return };
-            self.stage(memory, logical, physical);
+            self.stage(from, logical, physical);
         }
     }
 
@@ -94,16 +179,17 @@ impl Engine {
     pub(crate) fn stages_wait(&self) -> bool {
         let most = (UNDER_WAY_BLOCKS / self.geometry.stripe_blocks()).max(UNDER_WAY_STRIPES);
         let most = most.min(self.spare_places() / 4);
-        self.stages_under_way >= most.max(1)
+        self.staging.under_way() >= most.max(1)
     }
 
     /// Where a stripe can be written ahead; none: the commit writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
-        let room = self.stage_places() > self.staged.len();
-        if !room || self.failed || !self.arrivals.is_empty() || self.generations_left() == 0 {
+        let room = self.stage_places() > self.staging.len();
+        if !room || self.service.has_failed() || self.members.have_arrivals() || self.generations_left() == 0
+        {
             return None;
         }
-        self.maps.free.iter().find(|place| !self.pins.holds(*place))
+        self.maps.free().iter().find(|place| !self.pins.holds(*place))
     }
 
     /// Stripes that may be written ahead between two commits.
@@ -114,11 +200,12 @@ impl Engine {
     /// Whether so many places are taken that a commit should give some back, and it is worth a
     /// flush.
     pub(crate) fn stages_need_commit(&self) -> bool {
-        self.are_worth_a_flush(self.staged.len()) && 2 * self.staged.len() >= self.stage_places()
+        let staged = self.staging.len();
+        self.are_worth_a_flush(staged) && 2 * staged >= self.stage_places()
     }
 
     pub(crate) fn are_worth_a_flush(&self, stripes: usize) -> bool {
-        stripes * self.geometry.stripe_blocks() as usize >= self.dirty_mark / WRITTEN_SHARE
+        stripes * self.geometry.stripe_blocks() as usize >= self.memory.mark() / WRITTEN_SHARE
     }
 
     /// Places beyond those of the user's stripes.
@@ -126,43 +213,20 @@ impl Engine {
         (self.geometry.physical_stripes() - self.geometry.logical_stripes()).into()
     }
 
-    fn memory_of(&mut self, memory: Memory) -> &mut Dirty {
-        match memory {
-            Memory::Dirty => &mut self.dirty,
-            Memory::Sealed => &mut self.sealed,
-        }
-    }
-
-    fn stage(&mut self, memory: Memory, logical: u32, physical: u32) {
-        let from = self.memory_of(memory);
-        from.unstaged.remove(&logical);
-        let content: Vec<Operand> = from.blocks.stripe(logical).iter().map(|&(_, content)| content).collect();
+    fn stage(&mut self, from: Age, logical: u32, physical: u32) {
+        let content = self.memory.begin_to_stage(from, logical);
         for operand in &content {
             if let Operand::Buffer(buffer) = operand {
                 self.io.hold(*buffer);
             }
         }
         self.pins.pin(physical);
-        let generation = self.maps.generation;
-        self.maps.generation += 1;
-        let (blocks, parity, work) = self.encoded(physical, generation, &content);
-        let (checksums, digests) = (Vec::new(), Vec::new());
-        let (outstanding, dropped) = (1, false);
-        let staged = Staged {
-            logical,
-            physical,
-            generation,
-            blocks,
-            parity,
-            checksums,
-            digests,
-            outstanding,
-            dropped,
-        };
+        let generation = self.maps.new_generation();
+        // Parity is among the blocks.
+        let (blocks, _, work) = self.encoded(physical, generation, &content);
         let id = self.io.next_id();
-        self.staged.insert(id, staged);
-        self.stages_under_way += 1;
-        self.memory_of(memory).staged.insert(logical, id);
+        self.staging.begin(id, Staged::new(logical, physical, generation, blocks));
+        self.memory.is_staged(from, logical, id);
         self.io.compute(JobOwner::Stage(id), work);
     }
 
@@ -170,34 +234,26 @@ impl Engine {
     /// not give those again that a crash made us forget, and it knows only how many there can have
     /// been.
     pub(crate) fn generations_left(&self) -> u64 {
-        let issued = self.maps.generation.saturating_sub(self.recorded_generation);
         let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
-        many.saturating_sub(issued)
+        many.saturating_sub(self.records.unrecorded(self.maps.generation()))
     }
 
     /// A stripe is written to: what was staged of it does not count any more.
     pub(crate) fn unstage(&mut self, logical: u32) {
-        self.dirty.unstaged.remove(&logical);
-        let Some(id) = self.dirty.staged.remove(&logical) else { return };
-        if let Some(staged) = self.staged.get_mut(&id) {
-            staged.dropped = true;
-        }
+        let Some(id) = self.memory.unstage(logical) else { return };
+        self.staging.give_up(id);
         self.clear_dropped(id);
     }
 
     pub(crate) fn stage_computed(&mut self, id: StageId, computed: &Computed) {
         let Computed { checksums: sums, .. } = computed;
-        let Some(mut staged) = self.staged.remove(&id) else { return };
-        staged.outstanding = 0;
-        let mut writes = Vec::new();
+        let Some(staged) = self.staging.get(id) else { return };
+        let (mut writes, mut digests) = (Vec::new(), Vec::new());
         if !staged.dropped {
-            let Staged { logical, physical, generation, ref blocks, .. } = staged;
-            (writes, staged.digests) = self.chunk_writes(logical, physical, generation, blocks, sums);
-            staged.checksums.clone_from(sums);
-            staged.outstanding = writes.len();
+            let &Staged { logical, physical, generation, ref blocks, .. } = staged;
+            (writes, digests) = self.chunk_writes(logical, physical, generation, blocks, sums);
         }
-        let is_done = staged.outstanding == 0;
-        self.staged.insert(id, staged);
+        let is_done = self.staging.writes(id, writes.len(), sums, digests);
         for (slot, at, pieces) in writes {
             let io = self.io.new_io(slot, IoOwner::StageWrite(id));
             self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
@@ -208,31 +264,25 @@ impl Engine {
     }
 
     pub(crate) fn stage_io_done(&mut self, id: StageId) {
-        let Some(staged) = self.staged.get_mut(&id) else { return };
-        staged.outstanding -= 1;
-        if staged.outstanding == 0 {
+        if self.staging.io_done(id) {
             self.stage_written(id);
         }
     }
 
     fn stage_written(&mut self, id: StageId) {
-        let Some(staged) = self.staged.get_mut(&id) else { return };
-        self.stages_under_way -= 1;
-        let (blocks, _) = (std::mem::take(&mut staged.blocks), std::mem::take(&mut staged.parity));
-        // Parity is among the blocks.
-        blocks.into_iter().for_each(|content| self.io.release_operand(content));
+        self.staging.end(id).into_iter().for_each(|content| self.io.release_operand(content));
         self.clear_dropped(id);
     }
 
     fn clear_dropped(&mut self, id: StageId) {
-        if self.staged.get(&id).is_some_and(|staged| staged.dropped && staged.is_written()) {
+        if self.staging.is_over(id) {
             self.free_staged(id);
         }
     }
 
     /// Lets the place of a staged stripe be anybody's, or its owner's.
     pub(crate) fn free_staged(&mut self, id: StageId) -> Option<Staged> {
-        let staged = self.staged.remove(&id)?;
+        let staged = self.staging.stripes.remove(&id)?;
         self.pins.unpin(staged.physical);
         Some(staged)
     }
@@ -308,8 +358,8 @@ impl Engine {
 
     /// The first generation that a device which is lost now may lack.
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
-        let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
-        let staged = self.staged.values().map(|staged| staged.generation);
+        let commit = self.commit.as_ref().map_or(self.maps.generation(), |commit| commit.first_generation);
+        let staged = self.staging.generations();
         let patched = self.patched_generation();
         staged.chain(self.owed_generations()).chain(patched).fold(commit, u64::min)
     }
@@ -324,15 +374,4 @@ impl Engine {
             self.headers.keep(physical, slot, ChunkSums { generation, sums }, &self.pins);
         }
     }
-}
-
-/// Those of a memory's staged stripes that are written, and those that are not.
-pub(crate) fn by_state(
-    staged: &BTreeMap<StageId, Staged>,
-    of: &BTreeMap<u32, StageId>,
-) -> (Vec<(u32, StageId)>, Vec<u32>) {
-    let is_written = |id: &StageId| staged.get(id).is_some_and(Staged::is_written);
-    let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
-    let others = of.iter().filter(|(_, id)| !is_written(id)).map(|(&l, _)| l).collect();
-    (written, others)
 }

@@ -143,7 +143,7 @@ impl Engine {
     pub(crate) fn standing(&self) -> Standing {
         let lost = self.not_whole();
         let beheaded = self.with_bad_superblocks();
-        let bad = &self.maps.notes.bad;
+        let bad = &self.maps.notes().bad;
         let counts = bad.slots().map(|slot| (slot, self.bad_chunks(slot))).filter(|&(_, count)| count > 0);
         let bad_maps = self.with_bad_maps();
         let has_maps = |slot: &Slot| !lost.contains(slot) && !bad_maps.contains(slot);
@@ -164,27 +164,27 @@ impl Engine {
 
     /// Devices that are not whole.
     pub(crate) fn not_whole(&self) -> BTreeSet<Slot> {
-        let members = (0..).map(Slot).zip(&self.maps.members);
+        let members = (0..).map(Slot).zip(self.maps.members());
         members.filter(|(_, state)| **state != MemberState::Present).map(|(slot, _)| slot).collect()
     }
 
     /// Chunks of mapped stripes and blocks of log rows in use that are bad on a device.
     fn bad_chunks(&self, slot: Slot) -> u64 {
-        let bad = &self.maps.notes.bad;
+        let bad = &self.maps.notes().bad;
         let runs = bad.stripes_of(slot).into_iter().flat_map(|stripes| stripes.runs());
-        let stripes = runs.map(|(first, last)| self.maps.stripes.mapped_within(first, last).count() as u64);
-        let rows = self.maps.rows.keys().filter(|&&row| bad.has_row(slot, row));
+        let stripes = runs.map(|(first, last)| self.maps.stripes().mapped_within(first, last).count() as u64);
+        let rows = self.maps.rows().keys().filter(|&&row| bad.has_row(slot, row));
         stripes.sum::<u64>() + rows.count() as u64
     }
 
     /// The devices of which some stripe has bad chunks, and always those that count as bad as a
     /// whole.
     fn bad_patterns(&self, always: &BTreeSet<Slot>) -> Vec<BTreeSet<Slot>> {
-        let runs = self.maps.notes.bad.stripes_by_devices().into_iter();
+        let runs = self.maps.notes().bad.stripes_by_devices().into_iter();
         // What has lost data already is said apart.
         let counts = |(logical, _)| !self.has_lost_data(logical);
         let mapped =
-            runs.filter(|&(first, last, _)| self.maps.stripes.mapped_within(first, last).any(counts));
+            runs.filter(|&(first, last, _)| self.maps.stripes().mapped_within(first, last).any(counts));
         let all: BTreeSet<BTreeSet<Slot>> = mapped.map(|(_, _, slots)| &slots | always).collect();
         let mut all: Vec<BTreeSet<Slot>> = all.into_iter().chain([always.clone()]).collect();
         all.sort_by_key(|slots| std::cmp::Reverse(slots.len()));
@@ -205,15 +205,15 @@ impl Engine {
     /// How many more devices can fail with all of the log read, where these count as lost.
     fn log_more(&self, beheaded: &BTreeSet<Slot>) -> Option<u32> {
         let gone = &self.not_whole() | beheaded;
-        if gone.is_empty() && !self.maps.notes.bad.has_rows() {
-            return (!self.maps.rows.is_empty()).then(|| self.geometry.tolerance() as u32);
+        if gone.is_empty() && !self.maps.notes().bad.has_rows() {
+            return (!self.maps.rows().is_empty()).then(|| self.geometry.tolerance() as u32);
         }
-        self.maps.rows.iter().map(|(&number, row)| self.row_more(number, row, &gone)).min()
+        self.maps.rows().iter().map(|(&number, row)| self.row_more(number, row, &gone)).min()
     }
 
     fn row_more(&self, number: u32, row: &Row, gone: &BTreeSet<Slot>) -> u32 {
         let tolerance = self.geometry.tolerance();
-        let is_gone = |slot: Slot| gone.contains(&slot) || self.maps.notes.bad.has_row(slot, number);
+        let is_gone = |slot: Slot| gone.contains(&slot) || self.maps.notes().bad.has_row(slot, number);
         let missing = match row.kind {
             RowKind::Coded => row.cells.iter().filter(|cell| is_gone(cell.slot)).count(),
             RowKind::Copies => {
@@ -230,7 +230,7 @@ impl Engine {
     fn has_lost_data(&self, logical: u32) -> bool {
         let per_stripe = self.geometry.stripe_blocks();
         let first = UserBlock(u64::from(logical) * per_stripe);
-        self.broken.contains(&logical) || self.maps.notes.lost_within(first, per_stripe).next().is_some()
+        self.damage.is_broken(logical) || self.maps.notes().lost_within(first, per_stripe).next().is_some()
     }
 
     /// Stripes that cannot be read in full without some devices, and of which more can with them;
@@ -239,11 +239,11 @@ impl Engine {
         let counts = |&(logical, _): &(u32, Mapping)| with_lost || !self.has_lost_data(logical);
         let absent: BTreeSet<Slot> = self.maps.absent().into_iter().collect();
         let mut stripes = 0;
-        for (first, last, slots) in self.maps.notes.bad.stripes_by_devices() {
+        for (first, last, slots) in self.maps.notes().bad.stripes_by_devices() {
             let (before, after) = (&slots | &absent, &slots | without);
             let all: Vec<Slot> = after.union(&before).copied().collect();
             if all.len() > before.len() && !self.planners.stripes_bear.bears(&all) {
-                stripes += self.maps.stripes.mapped_within(first, last).filter(counts).count() as u64;
+                stripes += self.maps.stripes().mapped_within(first, last).filter(counts).count() as u64;
             }
         }
         stripes

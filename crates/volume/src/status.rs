@@ -239,16 +239,16 @@ impl Engine {
         let all: Vec<Slot> = lost.iter().copied().collect();
         let bears = self.planners.stripes_bear.bears(&all);
         let stripes = self.stripes_at_risk(&lost, false);
-        if all.len() <= self.geometry.tolerance() && !self.maps.notes.bad.has_rows() {
+        if all.len() <= self.geometry.tolerance() && !self.maps.notes().bad.has_rows() {
             return Losses { bears, stripes, log_blocks: 0 };
         }
         // By the cells that are lost, those of a row that cannot be had.
         let mut known: BTreeMap<Vec<CellIndex>, Vec<bool>> = BTreeMap::new();
         let copies = self.geometry.tolerance() + 1;
         let mut log_blocks = 0;
-        for (&number, row) in &self.maps.rows {
+        for (&number, row) in self.maps.rows() {
             let is_lost = |cell: &RowCell| {
-                let is_bad = self.maps.notes.bad.has_row(cell.slot, number);
+                let is_bad = self.maps.notes().bad.has_row(cell.slot, number);
                 is_bad || lost.contains(&cell.slot) || !self.maps.has(cell.slot, row.generation, None)
             };
             let gone: Vec<bool> = match row.kind {
@@ -300,7 +300,7 @@ impl Engine {
                 DeviceState::Rebuilding { done_stripes: cursor.0, total_stripes }
             }
         };
-        let devices = (0..).map(Slot).zip(&self.maps.members).zip(&self.counts);
+        let devices = (0..).map(Slot).zip(self.maps.members()).zip(self.noting.counts());
         Status {
             devices: devices
                 .map(|((slot, member), &counts)| DeviceStatus {
@@ -310,29 +310,29 @@ impl Engine {
                     known: self.device_note(slot),
                 })
                 .collect(),
-            dirty_blocks: self.dirty_blocks() as u64,
+            dirty_blocks: self.memory.blocks() as u64,
             epochs: self.epoch_statuses(),
-            wasted_stripes: self.delayed.wasted,
+            wasted_stripes: self.delayed.wasted_stripes(),
             epoch_blocks_in_memory: self.delayed.blocks_in_memory() as u64,
-            log_rows_used: self.maps.rows.len() as u64,
+            log_rows_used: self.maps.rows().len() as u64,
             log_rows: self.geometry.log_rows().into(),
-            log_blocks: self.maps.log.len() as u64,
+            log_blocks: self.maps.log_blocks() as u64,
             log_blocks_lost: self.losses(&[]).log_blocks,
-            stripes_used: u64::from(self.geometry.physical_stripes()) - self.maps.free.len() as u64,
-            free_stripes: self.maps.free.len() as u64,
-            broken_stripes: self.broken.len() as u64,
-            suspect_stripes: self.repair.len() as u64,
-            rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
+            stripes_used: u64::from(self.geometry.physical_stripes()) - self.maps.free().len() as u64,
+            free_stripes: self.maps.free().len() as u64,
+            broken_stripes: self.damage.broken_stripes() as u64,
+            suspect_stripes: self.damage.suspects().len() as u64,
+            rebuilt_blocks: self.members.rebuilt_blocks(),
             scrub: self.scrub_status(),
-            failed: self.failed
-                && !(self.reads_only && self.planners.stripes_bear.bears(&self.maps.absent())),
-            reads_only: self.reads_only,
-            next_generation: self.maps.generation,
-            apart: self.apart.clone(),
-            histories_forgotten: histories_are_forgotten(&self.superblock),
-            ranges: self.maps.notes.ranges(),
-            events: self.maps.notes.events.iter().copied().collect(),
-            notes_lost: self.maps.notes.are_lost,
+            failed: self.service.has_failed()
+                && !(self.service.reads_only() && self.planners.stripes_bear.bears(&self.maps.absent())),
+            reads_only: self.service.reads_only(),
+            next_generation: self.maps.generation(),
+            apart: self.members.apart().to_vec(),
+            histories_forgotten: histories_are_forgotten(self.snapshots.superblock()),
+            ranges: self.maps.notes().ranges(),
+            events: self.maps.notes().events.iter().copied().collect(),
+            notes_lost: self.maps.notes().are_lost,
         }
     }
 }

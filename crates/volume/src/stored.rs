@@ -5,7 +5,7 @@
 //! rows have the cells that their kind has, no physical stripe has two owners, no block is twice in
 //! the log.
 
-use crate::maps::{Change, ChunkPatch, LogPlace, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
+use crate::maps::{Change, ChunkPatch, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
 use pantile_format::volume::{
     self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, SnapshotDecoder,
@@ -214,7 +214,7 @@ pub(crate) struct SnapshotWriter {
 impl SnapshotWriter {
     pub(crate) fn new(maps: &Maps, head: SnapshotHead, geometry: &Geometry) -> SnapshotWriter {
         let mut encoder = SnapshotEncoder::new(head, geometry.shape());
-        for (slot, &state) in (0..).map(Slot).zip(&maps.members) {
+        for (slot, &state) in (0..).map(Slot).zip(maps.members()) {
             encoder.push(&SnapshotItem::Member(Member { slot, state }));
         }
         let (encoder, rest) = (Some(encoder), VecDeque::new());
@@ -233,7 +233,7 @@ impl SnapshotWriter {
             if let Some(block) = encoder.next_block() {
                 bytes.extend(block);
             } else if let Some((logical, Mapping { physical, generation })) =
-                maps.stripes.mapped_from(self.next_stripe)
+                maps.stripes().mapped_from(self.next_stripe)
             {
                 self.next_stripe = logical + 1;
                 encoder.push(&SnapshotItem::Stripe {
@@ -241,7 +241,7 @@ impl SnapshotWriter {
                     physical: PhysicalStripe(physical.into()),
                     generation: Generation(generation),
                 });
-            } else if let Some((&row, content)) = maps.rows.range(self.next_row..).next() {
+            } else if let Some((&row, content)) = maps.rows().range(self.next_row..).next() {
                 self.next_row = row + 1;
                 encoder.push(&SnapshotItem::LogWrite(log_write(row, content, geometry)));
             } else if let Some(encoder) = self.encoder.take() {
@@ -290,27 +290,14 @@ impl SnapshotReader {
     fn put(&mut self, item: SnapshotItem, geometry: &Geometry) -> Option<()> {
         let maps = &mut self.maps;
         match item {
-            SnapshotItem::Member(Member { slot, state }) => maps.members[slot.0 as usize] = state,
+            SnapshotItem::Member(Member { slot, state }) => maps.load_member(slot, state),
             SnapshotItem::Stripe { logical, physical, generation } => {
                 let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
-                if !maps.free.remove(mapping.physical) {
-                    return None;
-                }
-                maps.stripes.set(logical.0 as u32, Some(mapping));
+                return maps.load_stripe(logical.0 as u32, mapping).then_some(());
             }
             SnapshotItem::LogWrite(write) => {
                 let content = row(&write, geometry)?;
-                if !maps.free_rows.remove(write.row.0) {
-                    return None;
-                }
-                for (index, &block) in content.blocks.iter().enumerate() {
-                    let Some(block) = block else { continue };
-                    let place = LogPlace { row: write.row.0, index: index as u32 };
-                    if !maps.place_in_log(block, place) {
-                        return None;
-                    }
-                }
-                maps.rows.insert(write.row.0, content);
+                return maps.load_row(write.row.0, content).then_some(());
             }
         }
         Some(())
@@ -318,8 +305,8 @@ impl SnapshotReader {
 
     /// The maps; `None` if blocks are missing.
     pub(crate) fn finish(mut self) -> Option<Maps> {
-        self.maps.generation = self.decoder.finish().ok()?.next_generation.0;
-        (self.maps.generation < NUMBERS_END).then_some(self.maps)
+        self.maps.load_generation(self.decoder.finish().ok()?.next_generation.0);
+        (self.maps.generation() < NUMBERS_END).then_some(self.maps)
     }
 }
 

@@ -128,7 +128,7 @@ impl Volume {
     pub fn tell_time(&mut self, now: i64) {
         self.now = now;
         match &mut self.inner {
-            Inner::Serving(engine) | Inner::Looking(engine) => engine.noting.now = now,
+            Inner::Serving(engine) | Inner::Looking(engine) => engine.noting.tell_time(now),
             Inner::Opening(opening) => opening.now = now,
             Inner::Refused(_) => {}
         }
@@ -206,7 +206,7 @@ impl Volume {
     /// [`Geometry::may_patch`].
     pub fn patched_stripes(&self) -> Option<u64> {
         match &self.inner {
-            Inner::Serving(engine) => engine.geometry.may_patch().then_some(engine.patching.stripes),
+            Inner::Serving(engine) => engine.geometry.may_patch().then_some(engine.patching.stripes()),
             _ => None,
         }
     }
@@ -240,7 +240,9 @@ impl Volume {
     /// was opened; each once until it is written or read again. None unless it serves.
     pub fn unreadable_chunks(&self) -> Vec<u64> {
         match &self.inner {
-            Inner::Serving(engine) => engine.counts.iter().map(|counts| counts.unreadable_chunks).collect(),
+            Inner::Serving(engine) => {
+                engine.noting.counts().iter().map(|counts| counts.unreadable_chunks).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -305,14 +307,14 @@ impl Volume {
             }
             Some(Ok(engine)) => {
                 let mut engine = engine;
-                engine.noting.now = self.now;
+                engine.noting.tell_time(self.now);
                 if let Some(blocks) = self.memory_blocks {
                     engine.keep_within(blocks);
                 }
                 if let Some(blocks) = self.epoch_blocks {
                     engine.delayed.keep(blocks, blocks);
                 }
-                engine.dirty_mark = self.dirty_mark.unwrap_or(engine.dirty_mark);
+                self.dirty_mark.into_iter().for_each(|mark| engine.memory.set_mark(mark));
                 self.inner = Inner::Serving(Box::new(engine));
                 std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
             }
@@ -328,7 +330,7 @@ impl Volume {
             Request::Within { request, .. } => *request,
             request => request,
         };
-        if let Request::Write { buffers, .. } = request {
+        if let Request::Write { contents: buffers, .. } = request {
             let releases = buffers.into_iter().map(|buffer: BufferId| Action::Release(buffer));
             self.refusals.extend(releases);
         }

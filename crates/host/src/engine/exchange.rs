@@ -34,7 +34,7 @@ impl Engine {
         if is_read_directly {
             self.direct.attach(slot, device);
         }
-        self.forget_pace(slot);
+        self.speeds.forget(slot);
         let member = &mut self.members[slot.0 as usize];
         member.leaving.push(before);
         (member.number, member.device) = (Some(number), weak);

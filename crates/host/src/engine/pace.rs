@@ -5,11 +5,14 @@
 //! its recovery.
 
 use super::Engine;
-use crate::latency::Kind;
+use crate::HostOptions;
+use crate::latency::{Kind, Latencies, Latency};
 use crate::memory::BLOCK;
+use crate::slowness::{Rule, Slow, Watch};
 use pantile_device::{Op, Priority, Request as IoRequest};
 use pantile_format::volume::Reason;
 use pantile_volume::{Event, Slot};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// First name of reads that only measure a device. Names of the volume are counted from 1.
@@ -33,38 +36,69 @@ impl Default for Pace {
     }
 }
 
+/// How long devices take, and what is done about it.
+pub(super) struct Speeds {
+    latencies: Arc<Latencies>,
+    watch: Watch,
+    goes_around_slow: bool,
+    evicts_slow: bool,
+}
+
+impl Speeds {
+    pub(super) fn new(latencies: Arc<Latencies>, slots: usize, options: &HostOptions) -> Speeds {
+        let watch = Watch::new(slots, Rule { after: options.slow_after });
+        let (goes_around_slow, evicts_slow) = (options.goes_around_slow, options.evicts_slow);
+        Speeds { latencies, watch, goes_around_slow, evicts_slow }
+    }
+
+    /// How long the last of a kind took, if there were enough.
+    pub(super) fn of(&self, slot: Slot, kind: Kind) -> Option<Latency> {
+        self.latencies.of(slot, kind)
+    }
+
+    /// A device that has been far slower than the others for long.
+    pub(super) fn slow(&self, slot: Slot) -> Option<Slow> {
+        self.watch.slow(slot)
+    }
+
+    pub(super) fn note(&self, slot: Slot, kind: Kind, service: Duration) {
+        self.latencies.note(slot, kind, service);
+    }
+
+    /// Forgets how long the device of a slot took, which is another from now on.
+    pub(super) fn forget(&mut self, slot: Slot) {
+        self.latencies.forget(slot);
+        self.watch.forget(slot);
+    }
+}
+
 impl Engine {
     /// True if a device is late or slow, so that it is probed now and then.
     pub(super) fn has_slow(&self) -> bool {
         let slots = (0..).map(Slot).zip(&self.members);
-        slots.into_iter().any(|(slot, member)| member.pace.times > 1 || self.watch.slow(slot).is_some())
+        slots.into_iter().any(|(slot, member)| member.pace.times > 1 || self.speeds.slow(slot).is_some())
     }
 
     /// Sets [`crate::HostOptions::evicts_slow`].
     pub(crate) fn set_evicts_slow(&mut self, evicts_slow: bool) {
-        self.evicts_slow = evicts_slow;
-    }
-
-    /// Forgets the durations of a slot, because its device was exchanged.
-    pub(super) fn forget_pace(&mut self, slot: Slot) {
-        self.latencies.forget(slot);
-        self.watch.forget(slot);
+        self.speeds.evicts_slow = evicts_slow;
     }
 
     /// Compares devices.
     pub(crate) fn look_at_pace(&mut self) {
-        if !self.goes_around_slow {
+        if !self.speeds.goes_around_slow {
             return;
         }
-        self.watch.look(self.latencies.age(), &mut self.latencies.tallies());
+        let Speeds { latencies, watch, .. } = &mut self.speeds;
+        watch.look(latencies.age(), &mut latencies.tallies());
         let here = |engine: &Engine| -> Vec<Slot> {
             let attached = (0..).map(Slot).zip(&engine.members).filter(|(_, member)| member.number.is_some());
             attached.map(|(slot, _)| slot).collect()
         };
         for slot in here(self) {
             let pace = self.members[slot.0 as usize].pace;
-            let times = self.latencies.times(slot, here(self).into_iter(), pace.times > 1);
-            // A small change changes no plan.
+            let times = self.speeds.latencies.times(slot, here(self).into_iter(), pace.times > 1);
+            // What changes a little changes no plan.
             let is_other =
                 (times > 1) != (pace.times > 1) || times / 2 >= pace.times || times <= pace.times / 2;
             let told = if is_other { times } else { pace.times };
@@ -72,7 +106,7 @@ impl Engine {
             if is_other && told != pace.times {
                 self.volume.handle(Event::Pace(slot, told));
             }
-            if times > 1 || self.watch.slow(slot).is_some() {
+            if times > 1 || self.speeds.slow(slot).is_some() {
                 self.probe(slot);
                 self.evict_if_slow(slot);
             }
@@ -94,15 +128,15 @@ impl Engine {
         let slot = Slot((token & !PROBE) as u32);
         if let Some(member) = self.members.get_mut(slot.0 as usize) {
             member.pace.probed = false;
-            self.latencies.note(slot, Kind::Read, service);
+            self.speeds.note(slot, Kind::Read, service);
         }
     }
 
     /// Takes a device out that is called slow, if that is wanted and the volume can spare it and
     /// one more.
     fn evict_if_slow(&mut self, slot: Slot) {
-        let is_late = self.watch.slow(slot).is_some_and(|slow| slow.median_us >= EVICTED_US);
-        if !is_late || !self.evicts_slow {
+        let is_late = self.speeds.slow(slot).is_some_and(|slow| slow.median_us >= EVICTED_US);
+        if !is_late || !self.speeds.evicts_slow {
             return;
         }
         let mut others = (0..self.members.len() as u32).map(Slot).filter(|&other| other != slot);

@@ -36,19 +36,17 @@ pub(super) struct Flight {
 impl Engine {
     pub(super) fn want(&mut self, wanted: Wanted, purpose: Purpose) {
         let Wanted { slot, at, blocks, .. } = wanted;
-        self.flights.insert(wanted.io.0, Flight { slot, at, blocks, purpose });
-        self.wanted.push(wanted);
+        self.flights.add(wanted.io, Flight { slot, at, blocks, purpose });
+        self.flights.want(wanted);
     }
 
     /// Gives the wanted I/O to the devices, neighbours as one.
     pub(super) fn begin_wanted(&mut self) {
         let gap_max = if self.reads_more { GAP_BLOCKS_MAX } else { 0 };
-        for group in join(std::mem::take(&mut self.wanted), gap_max) {
-            let [first, others @ ..] = &group[..] else { continue };
+        for group in join(self.flights.take_wanted(), gap_max) {
+            let Some(first) = group.first() else { continue };
             let (io, slot, at, urgency) = (first.io, first.slot, first.at, first.urgency);
-            if !others.is_empty() {
-                self.joined.insert(io.0, group.iter().map(|one| one.io).collect());
-            }
+            self.flights.join(group.iter().map(|one| one.io).collect());
             let blocks = group.last().map_or(0, Wanted::end) - at.0;
             let is_write = first.write.is_some();
             let segments = group.into_iter().filter_map(|one| one.write).flatten();
@@ -90,7 +88,7 @@ impl Engine {
         match priority {
             Priority::User => self.submit(request),
             Priority::Background => {
-                self.background.push_back(request);
+                self.flights.put_in_background(request);
                 self.begin_background(Instant::now());
             }
         }
@@ -98,9 +96,7 @@ impl Engine {
 
     /// Begins background I/O that is due.
     pub(super) fn begin_background(&mut self, now: Instant) {
-        while self.throttle.next_at() <= now {
-            let Some(request) = self.background.pop_front() else { return };
-            self.throttle.begin(len_bytes(&request.op), now);
+        while let Some(request) = self.flights.next_in_background(now) {
             self.submit(request);
         }
     }
@@ -108,7 +104,7 @@ impl Engine {
     pub(super) fn submit(&mut self, request: IoRequest) {
         let now = Instant::now();
         let Some(mut request) = self.past_fence(request, now) else { return };
-        let Some(flight) = self.flights.get(&request.token) else { return };
+        let Some(flight) = self.flights.get(request.token) else { return };
         let member = &mut self.members[flight.slot.0 as usize];
         // I/O that waited during an exchange goes to the new device.
         request.device = member.number.unwrap_or(request.device);
@@ -121,30 +117,20 @@ impl Engine {
                 member.owes.insert(token, now);
             }
             Err(rejected) => match rejected.why {
-                Refusal::Full => self.again.push_back((now + RETRY_AFTER, *rejected.request)),
+                Refusal::Full => self.flights.try_again(now + RETRY_AFTER, *rejected.request),
                 Refusal::Detached => self.all_over(token, &IoResult::Gone),
             },
         }
     }
 
-    /// Returns the number of I/Os that a device does under one name.
-    pub(super) fn parts_of(&self, token: u64) -> usize {
-        self.joined.get(&token).map_or(1, Vec::len)
-    }
-
-    /// Returns the I/Os that a device does under one name.
-    fn parts(&mut self, token: u64) -> Vec<IoId> {
-        self.joined.remove(&token).unwrap_or_else(|| vec![IoId(token)])
-    }
-
-    /// Reports one end for all I/Os that a device did as one.
+    /// Tells the volume the same end of all that a device did as one.
     fn all_over(&mut self, token: u64, result: &IoResult) {
-        self.parts(token).into_iter().for_each(|io| self.io_over(io, result.clone()));
+        self.flights.take_parts(token).into_iter().for_each(|io| self.io_over(io, result.clone()));
     }
 
     /// Reports the end of an I/O to the volume.
     pub(super) fn io_over(&mut self, io: IoId, result: IoResult) {
-        if self.flights.remove(&io.0).is_some() {
+        if self.flights.end(io) {
             self.volume.handle(Event::IoDone(io, result));
         }
     }
@@ -155,7 +141,7 @@ impl Engine {
         if token & PROBE != 0 {
             return self.probed(token, service);
         }
-        let Some(flight) = self.flights.get(&token) else { return };
+        let Some(flight) = self.flights.get(token) else { return };
         let slot = flight.slot;
         let kind = match op {
             Op::Read { .. } => Some(Kind::Read),
@@ -164,7 +150,7 @@ impl Engine {
         };
         // Devices are compared at each look anyway.
         if let Some(kind) = kind {
-            let _ = self.latencies.note(slot, kind, service);
+            self.speeds.note(slot, kind, service);
         }
         let member = &mut self.members[slot.0 as usize];
         member.owes.remove(&token);
@@ -178,12 +164,12 @@ impl Engine {
         if matches!(remedy, Remedy::MakeSpace | Remedy::Retry) {
             member.falls_short(token, error);
             let request = IoRequest { token, device, priority, op };
-            self.again.push_back((Instant::now() + RETRY_AFTER, request));
+            self.flights.try_again(Instant::now() + RETRY_AFTER, request);
             return;
         }
         member.ends(token);
         match remedy {
-            Remedy::RepairRange => match self.joined.remove(&token) {
+            Remedy::RepairRange => match self.flights.take_joined(token) {
                 Some(parts) => self.each_alone(parts, device, priority, op),
                 // A failed write cannot be repaired: the volume counts the device as lost. It is
                 // closed, so that another, or itself when it works again, can take the slot.
@@ -198,7 +184,7 @@ impl Engine {
     fn each_alone(&mut self, parts: Vec<IoId>, device: usize, priority: Priority, op: Op) {
         let places = parts
             .iter()
-            .filter_map(|io| self.flights.get(&io.0).map(|flight| (io.0, flight.at, flight.blocks)));
+            .filter_map(|io| self.flights.get(io.0).map(|flight| (io.0, flight.at, flight.blocks)));
         let places: Vec<(u64, DeviceBlock, u64)> = places.collect();
         let ops: Vec<Op> = match op {
             Op::Write { parts, .. } => {
@@ -214,7 +200,7 @@ impl Engine {
 
     /// Handles a successful I/O.
     fn done(&mut self, token: u64, op: Op) {
-        let parts = self.parts(token);
+        let parts = self.flights.take_parts(token);
         let Op::Read { offset_bytes, buffer, .. } = op else {
             parts.into_iter().for_each(|io| self.io_over(io, IoResult::Done));
             return;
@@ -222,7 +208,7 @@ impl Engine {
         let buffer = Arc::new(buffer);
         let mut checks = Vec::new();
         for io in parts {
-            let Some(flight) = self.flights.get_mut(&io.0) else { continue };
+            let Some(flight) = self.flights.get_mut(io) else { continue };
             let start = (flight.at.0 * BLOCK as u64 - offset_bytes) as usize;
             let range = start..start + flight.blocks as usize * BLOCK;
             match &mut flight.purpose {

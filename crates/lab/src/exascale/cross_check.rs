@@ -623,14 +623,14 @@ impl<'s> Driver<'s> {
             let first = round * writers;
             let epoch = self.begin(first, writers, u64::MAX)?;
             for writer in 0..writers {
-                let write = Ask::Within(epoch, Box::new(write(first + writer)));
+                let write = Ask::Within { epoch, request: Box::new(write(first + writer)) };
                 self.engine.ask(writer, &write)?;
                 if coming == Coming::OneByOne {
                     self.engine.answers()?;
                 }
             }
             self.engine.answers()?;
-            self.engine.ask(0, &Ask::End(epoch))?;
+            self.engine.ask(0, &Ask::End { epoch })?;
             self.engine.answers()?;
         }
         Ok(())
@@ -789,7 +789,9 @@ impl Driver<'_> {
                 let write = Ask::Write { first: UserBlock(next * piece), contents, durable: true };
                 next += 1;
                 match epoch {
-                    Some(epoch) => self.engine.ask(writer, &Ask::Within(epoch, Box::new(write)))?,
+                    Some(epoch) => {
+                        self.engine.ask(writer, &Ask::Within { epoch, request: Box::new(write) })?
+                    }
                     None => self.engine.ask(writer, &write)?,
                 }
             }
@@ -798,7 +800,7 @@ impl Driver<'_> {
             }
         }
         if let Some(epoch) = epoch {
-            self.engine.ask(0, &Ask::End(epoch))?;
+            self.engine.ask(0, &Ask::End { epoch })?;
             self.engine.answers()?;
         }
         Ok(())

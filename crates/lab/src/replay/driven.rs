@@ -240,7 +240,11 @@ impl Driven {
             let count = (end - first).min(PIECE_BLOCKS);
             let buffers = (0..count).map(|i| BufferId(self.names + i)).collect();
             self.names += count;
-            self.request(pantile_volume::Request::Write { first: UserBlock(first), buffers, durable: false });
+            self.request(pantile_volume::Request::Write {
+                first: UserBlock(first),
+                contents: buffers,
+                durable: false,
+            });
             // One after the other, to keep memory small.
             self.serve();
         }

@@ -110,7 +110,7 @@ fn blocks_without_pending_parity_are_not_lost() {
         let status = bench.volume.epochs().remove(0);
         assert_eq!((status.owed_blocks, status.oldest), (0, None), "{code}");
         bench.lose(1);
-        assert_eq!(bench.ask(&Ask::End(epoch)), Told::Done);
+        assert_eq!(bench.ask(&Ask::End { epoch }), Told::Done);
         assert!((0..7).all(|block| bench.read(block * 3) == NEW), "{code}");
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::commit::Commit;
 use crate::engine::Engine;
-use crate::open::lineage::is_closed;
-use crate::staging::by_state;
-use crate::{Failure, Reply, RequestId};
+use crate::memory::Age;
+use crate::{Failure, Reply};
 
 /// Blocks of a record of nothing but the states of all devices and some notes, at the most.
 const FIRST_RECORD_BLOCKS: u32 = 4;
@@ -20,45 +19,48 @@ enum Amount {
 impl Engine {
     /// Starts a commit if one is wanted and none is under way.
     pub(crate) fn drive_commit(&mut self) {
-        if self.commit.is_some() || self.snapshot.is_some() || self.failed {
+        if self.commit.is_some() || self.snapshots.is_under_way() || self.service.has_failed() {
             self.give_up_if_failed();
             return;
         }
-        if self.patching.going.is_some() {
+        if self.patching.is_going() {
             return;
         }
-        if !self.patching.redo.is_empty() {
+        if self.patching.has_redo() {
             // Before any record: only the last one's patches are known to an opening.
             self.redo_patches();
             return;
         }
-        if self.is_provisional && self.members_changed && self.journal_has_blocks(FIRST_RECORD_BLOCKS) {
+        if self.records.is_provisional()
+            && self.records.is_wanted()
+            && self.journal_has_blocks(FIRST_RECORD_BLOCKS)
+        {
             // The session counts from its first record on. A snapshot that it wrote before would
             // lie where one lies that a device may refer to that is not here, and be in the way of
             // all others when that device is the newest again.
-            self.members_changed = false;
-            self.commit = Some(Commit::of_members(self.maps.generation));
+            self.records.take_wanted();
+            self.commit = Some(Commit::of_members(self.maps.generation()));
             self.phase_part_done();
             return;
         }
         // A device takes part only when all that is written ahead is recorded.
-        let may_admit = self.arrivals.is_empty() || self.staged.is_empty();
-        if !self.arrivals.is_empty() && may_admit && is_closed(&self.superblock) {
+        let may_admit = !self.members.have_arrivals() || self.staging.is_empty();
+        if self.members.have_arrivals() && may_admit && self.snapshots.is_closed() {
             // Before any of them gets a superblock of this history the others say that it may have
             // one.
-            self.history_is_open = true;
+            self.snapshots.open_history();
             self.begin_snapshot();
             return;
         }
-        if (!self.arrivals.is_empty() || self.snapshot_wanted) && may_admit {
+        if (self.members.have_arrivals() || self.snapshots.is_wanted()) && may_admit {
             self.admit_arrivals();
             self.begin_snapshot();
             return;
         }
-        if self.sealed.is_empty() {
+        if !self.memory.has_committing() {
             self.answer_sealed();
-            let wanted = !self.waiters.is_empty() || self.members_changed;
-            let wanted = wanted || !may_admit || self.commit_wanted;
+            let wanted = self.memory.has_flushes() || self.records.is_wanted();
+            let wanted = wanted || !may_admit || self.memory.is_wanted();
             match if wanted { Amount::All } else { self.amount_to_seal() } {
                 Amount::All => self.seal_all(),
                 Amount::Written => self.seal_written(),
@@ -66,9 +68,9 @@ impl Engine {
             }
             let ends = self.epoch_to_end().is_some();
             let cleaning = self.log_is_low() || self.log_is_cleaned_at_rest();
-            let cleaning = cleaning || !self.repair.is_empty() || self.is_redoing();
-            let changes = self.members_changed || cleaning || ends;
-            if self.sealed.is_empty() && !changes {
+            let cleaning = cleaning || self.damage.suspects().len() > 0 || self.is_redoing();
+            let changes = self.records.is_wanted() || cleaning || ends;
+            if !self.memory.has_committing() && !changes {
                 return self.prove();
             }
         }
@@ -84,7 +86,7 @@ impl Engine {
             return;
         }
         self.begin_commit();
-        if self.sealed.is_empty() && self.commit.is_none() && !self.failed {
+        if !self.memory.has_committing() && self.commit.is_none() && !self.service.has_failed() {
             // What is to be merged or repaired has to wait, and may wait for ever.
             self.prove();
         }
@@ -100,9 +102,10 @@ impl Engine {
             return Amount::Nothing;
         }
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        let whole = (self.dirty.staged.len() + self.dirty.unstaged.len()) * per_stripe;
-        let written = self.dirty.staged.len().saturating_sub(self.stages_under_way as usize);
-        if self.stages_under_way == 0 || self.dirty.blocks.len() >= whole + self.dirty_mark {
+        let whole = self.memory.dirty_wholes() * per_stripe;
+        let staged = self.memory.staged(Age::Dirty).len();
+        let written = staged.saturating_sub(self.staging.under_way() as usize);
+        if self.staging.under_way() == 0 || self.memory.dirty_blocks() >= whole + self.memory.mark() {
             Amount::All
         } else if self.are_worth_a_flush(written) {
             Amount::Written
@@ -112,42 +115,32 @@ impl Engine {
     }
 
     fn seal_all(&mut self) {
-        self.commit_wanted = false;
-        self.sealed = std::mem::take(&mut self.dirty);
-        self.sealed_waiters.append(&mut self.waiters);
-        if self.sealed.is_empty() {
+        self.memory.seal_all();
+        if !self.memory.has_committing() {
             self.answer_sealed();
         }
     }
 
     /// Seals the stripes that have been written ahead.
     fn seal_written(&mut self) {
-        let (written, _) = by_state(&self.staged, &self.dirty.staged);
-        for (logical, id) in written {
-            self.sealed.blocks.put_back(logical, self.dirty.blocks.take(logical));
-            self.dirty.staged.remove(&logical);
-            self.sealed.staged.insert(logical, id);
-            if self.dirty.unmapped.remove(&logical) {
-                self.sealed.unmapped.insert(logical);
-            }
-        }
+        let (written, _) = self.staging.by_state(self.memory.staged(Age::Dirty));
+        self.memory.seal_staged(written);
     }
 
     /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no
     /// record says so yet, or one is to say that the last is durable.
     pub(super) fn answer_sealed(&mut self) {
-        if !self.members_changed && !self.owes_proof() {
-            let done = std::mem::take(&mut self.sealed_waiters);
-            done.into_iter().for_each(|id| self.reply(id, Reply::Done));
+        if !self.records.is_wanted() && !self.owes_proof() {
+            self.memory.take_committed().into_iter().for_each(|id| self.reply(id, Reply::Done));
         }
     }
 
     /// A volume that has failed answers everybody and keeps nothing waiting.
     pub(crate) fn give_up_if_failed(&mut self) {
-        if !self.failed {
+        if !self.service.has_failed() {
             return;
         }
-        let waiting: Vec<RequestId> = self.waiters.drain(..).chain(self.sealed_waiters.drain(..)).collect();
+        let waiting = self.memory.take_flushes();
         waiting.into_iter().for_each(|id| self.reply(id, Reply::Failed(Failure::NotDurable)));
     }
 }

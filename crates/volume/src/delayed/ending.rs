@@ -1,10 +1,10 @@
 //! How an epoch ends: rounds of making what is owed, and the record that switches all of its
 //! stripes.
 
+use super::owed::{Owed, OwedId};
 use super::{Ended, Epoch, Round, SETTLING_BLOCKS_MOST};
 use crate::commit::Commit;
 use crate::engine::{Engine, IoOwner};
-use crate::owed::{Owed, OwedId};
 use crate::{Action, EpochId, EpochState, Failure, Reply, RequestId, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ impl Engine {
         let failure = match self.delayed.epochs.get_mut(&epoch) {
             None => Failure::NoSuchEpoch { epoch },
             Some(known) if known.state == EpochState::Beginning => Failure::NoSuchEpoch { epoch },
-            Some(_) if self.failed => Failure::NotDurable,
+            Some(_) if self.service.has_failed() => Failure::NotDurable,
             Some(known) => {
                 if known.state == EpochState::Open {
                     known.state = EpochState::Ending;
@@ -56,7 +56,7 @@ impl Engine {
             return;
         }
         self.retry_stalled();
-        if self.failed {
+        if self.service.has_failed() {
             return self.give_up_epochs();
         }
         self.relieve_memory();
@@ -282,9 +282,9 @@ impl Engine {
     pub(crate) fn begin_end(&mut self, epoch: EpochId) {
         let Some(known) = self.delayed.epochs.get_mut(&epoch) else { return };
         known.state = EpochState::Sealing;
-        let mut commit = Commit::new(self.maps.generation);
+        let mut commit = Commit::new(self.maps.generation());
         commit.ends = Some(epoch);
-        commit.members_changed = std::mem::take(&mut self.members_changed);
+        commit.members_changed = self.records.take_wanted();
         commit.outstanding = 1;
         self.commit = Some(commit);
         self.phase_part_done();
@@ -308,14 +308,14 @@ impl Engine {
 
     /// The record of an end is durable.
     pub(crate) fn ended(&mut self, epoch: EpochId) {
-        let Some(mut known) = self.delayed.epochs.remove(&epoch) else { return };
+        let Some(known) = self.delayed.epochs.remove(&epoch) else { return };
         for logical in known.unmapped.iter().chain(known.stripes.keys()) {
             self.is_written_anew(*logical, true);
         }
         known.stripes.values().for_each(|&owed| self.keep_ended(owed));
         // Answered when a record says of all devices that were lost meanwhile.
-        self.sealed_waiters.append(&mut known.ends);
+        self.memory.hold_until_committed(known.ends);
         let flushes = known.flushes.into_iter().chain(known.round.into_iter().flat_map(|r| r.requests));
-        self.sealed_waiters.extend(flushes);
+        self.memory.hold_until_committed(flushes);
     }
 }

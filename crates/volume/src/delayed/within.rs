@@ -1,9 +1,9 @@
 //! Requests of an epoch: writes, trims and reads.
 
+use super::owed::{OwedId, Task};
 use super::{EpochRead, ranges_of};
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::Requester;
-use crate::owed::{OwedId, Task};
 use crate::staging::PLACES_LEFT;
 use crate::{Action, EpochId, EpochState, Failure, IoResult, Operand, Request, RequestId, Slot, UserBlock};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ impl Engine {
                 Some(refused) => Err(refused),
             })
         {
-            if let Request::Write { buffers, .. } = request {
+            if let Request::Write { contents: buffers, .. } = request {
                 buffers.into_iter().for_each(|buffer| self.io.act(Action::Release(buffer)));
             }
             self.refuse_within(id, failure);
@@ -29,7 +29,7 @@ impl Engine {
         };
         let (first, count, writes) = match &request {
             Request::Read { first, count } => (first.0, u64::from(*count), false),
-            Request::Write { first, buffers, .. } => (first.0, buffers.len() as u64, true),
+            Request::Write { first, contents: buffers, .. } => (first.0, buffers.len() as u64, true),
             Request::Trim { first, count } => (first.0, *count, true),
             _ => (0, 0, false),
         };
@@ -40,7 +40,7 @@ impl Engine {
         };
         let per_stripe = self.geometry.stripe_blocks();
         let (from, to) = (u64::from(known.first) * per_stripe, u64::from(known.end) * per_stripe);
-        if self.failed && !matches!(request, Request::Read { .. }) {
+        if self.service.has_failed() && !matches!(request, Request::Read { .. }) {
             return Err((Failure::NotDurable, request));
         }
         if writes && known.state != EpochState::Open {
@@ -56,20 +56,22 @@ impl Engine {
     /// Does it; gives it back if it cannot be.
     fn try_within(&mut self, id: RequestId, epoch: EpochId, request: Request) -> Option<(Failure, Request)> {
         match request {
-            Request::Read { first, count } => self.read_within(id, epoch, first, count),
+            Request::Read { first, count } => self.user_read(id, Some(epoch), first, count),
             Request::Flush => self.flush_epoch(id, epoch),
-            Request::Write { first, buffers, durable } => {
+            Request::Write { first, contents: buffers, durable } => {
                 let blocks = first.0..first.0 + buffers.len() as u64;
                 let logicals: BTreeSet<u32> =
                     blocks.map(|block| self.geometry.locate(UserBlock(block)).0).collect();
                 match self.make_stripes(epoch, &logicals) {
                     Ok(()) => {}
                     Err(None) => {
-                        let request = Box::new(Request::Write { first, buffers, durable });
+                        let request = Box::new(Request::Write { first, contents: buffers, durable });
                         self.delayed.stalled.push_back((id, Request::Within { epoch, request }));
                         return None;
                     }
-                    Err(Some(failure)) => return Some((failure, Request::Write { first, buffers, durable })),
+                    Err(Some(failure)) => {
+                        return Some((failure, Request::Write { first, contents: buffers, durable }));
+                    }
                 }
                 for (block, buffer) in (first.0..).map(UserBlock).zip(buffers) {
                     self.io.adopt(buffer);
@@ -174,7 +176,7 @@ impl Engine {
             return Err(None);
         }
         if self.generations_left() < logicals.len() as u64 {
-            self.snapshot_wanted = true;
+            self.snapshots.want();
             return Err(None);
         }
         if new.is_empty() {
@@ -183,9 +185,8 @@ impl Engine {
         if let Some(failure) = self.record_refusal(epoch, &new, &BTreeSet::new()) {
             return Err(Some(failure));
         }
-        let is_extra = |logical: &u32| {
-            self.maps.stripes[*logical as usize].is_some() || self.maps.logged.contains_key(logical)
-        };
+        let is_extra =
+            |logical: &u32| self.maps.mapping(*logical).is_some() || self.maps.logged().contains_key(logical);
         let extra = new.iter().filter(|logical| is_extra(logical)).count();
         let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
         if extra > 0 && spare < self.delayed.extra_places + extra + PLACES_LEFT {
@@ -193,18 +194,19 @@ impl Engine {
             let waits = self.delayed.stripes.values().any(|owed| owed.dropped);
             return Err((!waits).then_some(Failure::NoRoom { epoch }));
         }
-        let free = self.maps.free.iter().filter(|place| !self.pins.holds(*place));
+        let free = self.maps.free().iter().filter(|place| !self.pins.holds(*place));
         let places: Vec<u32> = free.take(new.len()).collect();
         if places.len() < new.len() {
-            if self.staged.is_empty() && self.commit.is_none() && self.is_idle() {
+            if self.staging.is_empty() && self.commit.is_none() && self.is_idle() {
                 return Err(Some(Failure::NoRoom { epoch }));
             }
-            self.commit_wanted |= !self.staged.is_empty();
+            if !self.staging.is_empty() {
+                self.memory.want_commit();
+            }
             return Err(None);
         }
         for (logical, physical) in new.into_iter().zip(places) {
-            let extra =
-                self.maps.stripes[logical as usize].is_some() || self.maps.logged.contains_key(&logical);
+            let extra = self.maps.mapping(logical).is_some() || self.maps.logged().contains_key(&logical);
             self.make_owed(epoch, logical, physical, extra);
         }
         Ok(())
@@ -286,7 +288,7 @@ impl Engine {
         };
         self.pins.unpin(physical);
         if matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]) {
-            self.counts[slot.0 as usize].blocks_read += 1;
+            self.noting.count_read(slot, 1);
             if let Some((_, first)) = self.read_of(id) {
                 let block = UserBlock(first.0 + index as u64);
                 self.deliver(Requester::User(id, index), block, Some(Operand::Buffer(buffer)));

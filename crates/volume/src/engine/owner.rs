@@ -1,8 +1,8 @@
 //! Whom the answer of a device, or of a computation, is for.
 
+use crate::delayed::OwedId;
 use crate::fetch::FetchId;
 use crate::maps::Mapping;
-use crate::owed::OwedId;
 use crate::span::SpanId;
 use crate::staging::StageId;
 use crate::{BufferId, EpochId, Slot};

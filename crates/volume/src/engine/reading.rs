@@ -3,40 +3,42 @@
 
 use super::Engine;
 use crate::fetch::Requester;
+use crate::reads::UserRead;
 use crate::{EpochId, Failure, Operand, Reply, RequestId, UserBlock};
 
-/// A read that is not answered yet.
-#[derive(Debug)]
-pub(super) struct UserRead {
-    first: UserBlock,
-    blocks: Vec<Option<Option<Operand>>>,
-    missing: usize,
-    lost: Option<UserBlock>,
-    epoch: Option<EpochId>,
+/// Where the newest content of a block is.
+enum Newest {
+    Memory(Operand),
+    /// Its stripe is patched: the read goes on after that.
+    Held,
+    /// What lies there may be of two times.
+    Unread,
+    Log,
+    Stripe(u32),
+    /// It was never written, or is trimmed.
+    Nowhere,
 }
 
 impl Engine {
-    pub(super) fn user_read(&mut self, id: RequestId, first: UserBlock, count: u32) {
-        let blocks = vec![None; count as usize];
-        let (missing, lost, epoch) = (count as usize + 1, None, None);
-        self.reads.insert(id, UserRead { first, blocks, missing, lost, epoch });
-        let wanted = (0..count as usize).map(|i| (UserBlock(first.0 + i as u64), Requester::User(id, i)));
-        self.resolve_all(wanted.collect());
-        self.read_part_done(id);
-    }
-
-    /// A read of an epoch.
-    pub(crate) fn read_within(&mut self, id: RequestId, epoch: EpochId, first: UserBlock, count: u32) {
-        let blocks = vec![None; count as usize];
-        let (missing, lost, epoch) = (count as usize + 1, None, Some(epoch));
-        self.reads.insert(id, UserRead { first, blocks, missing, lost, epoch });
-        self.resolve_within(id, (0..count as usize).collect());
-        self.read_part_done(id);
+    /// Begins a read, of an epoch or of the volume.
+    pub(crate) fn user_read(&mut self, id: RequestId, epoch: Option<EpochId>, first: UserBlock, count: u32) {
+        self.reads.begin_user(id, first, count, epoch);
+        match epoch {
+            Some(_) => self.resolve_within(id, (0..count as usize).collect()),
+            None => {
+                let wanted =
+                    (0..count as usize).map(|i| (UserBlock(first.0 + i as u64), Requester::User(id, i)));
+                self.resolve_all(wanted.collect());
+            }
+        }
+        if let Some(read) = self.reads.user_part_done(id) {
+            self.finish_read(id, read);
+        }
     }
 
     /// The epoch and the first block of a read.
     pub(crate) fn read_of(&self, id: RequestId) -> Option<(EpochId, UserBlock)> {
-        let read = self.reads.get(&id)?;
+        let read = self.reads.user(id)?;
         Some((read.epoch?, read.first))
     }
 
@@ -45,20 +47,12 @@ impl Engine {
     pub(crate) fn resolve_all(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let blocks = || wanted.iter().map(|&(block, _)| block);
         let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else { return };
-        let is_logged = self.maps.log.range(first..=last).next().is_some();
+        let is_logged = self.maps.logged_within(first..=last).next().is_some();
         let mut in_stripes: Vec<(u32, UserBlock, Requester)> = Vec::with_capacity(wanted.len());
         for (block, requester) in wanted {
-            let (logical, _) = self.geometry.locate(block);
-            let is_logged = is_logged && self.maps.log.contains_key(&block);
-            if let Some(content) = self.in_memory(block, requester) {
-                self.deliver(requester, block, Some(content));
-            } else if self.hold_read(block, requester) {
-            } else if !is_logged && self.is_unread(logical) {
-                self.deliver(requester, block, None);
-            } else if !is_logged && self.maps.stripes[logical as usize].is_some() {
-                in_stripes.push((logical, block, requester));
-            } else {
-                self.resolve(block, requester);
+            match self.where_is(block, requester, is_logged) {
+                Newest::Stripe(logical) => in_stripes.push((logical, block, requester)),
+                place => self.read_at(place, block, requester),
             }
         }
         in_stripes.sort_by_key(|&(logical, ..)| logical);
@@ -68,29 +62,36 @@ impl Engine {
         }
     }
 
-    /// What memory has of a block that a user reads.
-    fn in_memory(&self, block: UserBlock, requester: Requester) -> Option<Operand> {
-        let Requester::User(..) = requester else { return None };
+    /// Finds the newest content of a block. `may_be_logged`: the log has some block near it.
+    fn where_is(&self, block: UserBlock, requester: Requester, may_be_logged: bool) -> Newest {
         let (logical, place) = self.geometry.locate(block);
-        self.memories().find_map(|memory| {
-            let trimmed = || memory.unmapped.contains(&logical).then_some(Operand::Zeros);
-            memory.blocks.get((logical, place)).or_else(trimmed)
-        })
+        let is_users = matches!(requester, Requester::User(..));
+        if is_users && let Some(content) = self.memory.content(logical, place) {
+            return Newest::Memory(content);
+        }
+        match () {
+            () if is_users && self.patching.is_locked(logical) => Newest::Held,
+            () if may_be_logged && self.maps.is_logged(block) => Newest::Log,
+            () if self.is_unread(logical) => Newest::Unread,
+            () if self.maps.mapping(logical).is_some() => Newest::Stripe(logical),
+            () => Newest::Nowhere,
+        }
+    }
+
+    fn read_at(&mut self, place: Newest, block: UserBlock, requester: Requester) {
+        match place {
+            Newest::Memory(content) => self.deliver(requester, block, Some(content)),
+            Newest::Held => self.hold_read(block, requester),
+            Newest::Unread => self.deliver(requester, block, None),
+            Newest::Log | Newest::Stripe(_) => self.fetch(block, requester),
+            Newest::Nowhere => self.deliver(requester, block, Some(Operand::Zeros)),
+        }
     }
 
     /// Finds the newest content of a block, in memory or on the devices.
     pub(crate) fn resolve(&mut self, block: UserBlock, requester: Requester) {
-        let (logical, _) = self.geometry.locate(block);
-        if let Some(content) = self.in_memory(block, requester) {
-            self.deliver(requester, block, Some(content));
-        } else if self.hold_read(block, requester) {
-        } else if self.is_unread(logical) && !self.maps.log.contains_key(&block) {
-            self.deliver(requester, block, None);
-        } else if self.maps.log.contains_key(&block) || self.maps.stripes[logical as usize].is_some() {
-            self.fetch(block, requester);
-        } else {
-            self.deliver(requester, block, Some(Operand::Zeros));
-        }
+        let place = self.where_is(block, requester, true);
+        self.read_at(place, block, requester);
     }
 
     /// A block is there, or (`None`) cannot be had.
@@ -100,14 +101,8 @@ impl Engine {
         }
         match requester {
             Requester::User(id, index) => {
-                let Some(read) = self.reads.get_mut(&id) else { return };
-                read.blocks[index] = Some(content);
-                if content.is_none() {
-                    read.lost = Some(read.lost.map_or(block, |lost| lost.min(block)));
-                }
-                read.missing -= 1;
-                if read.missing == 0 {
-                    self.finish_read(id);
+                if let Some(read) = self.reads.user_had(id, index, block, content) {
+                    self.finish_read(id, read);
                 }
             }
             Requester::Epoch { id, index, owed, version } => {
@@ -122,7 +117,7 @@ impl Engine {
             Requester::Home { block } => self.home_content(block, content),
             Requester::CommitRow { row, index } => self.gathered_for_row(row, index, content),
             Requester::Verify => {
-                self.verification.read(content.is_some());
+                self.service.opening_mut().read(content.is_some());
                 if let Some(Operand::Buffer(buffer)) = content {
                     self.io.release(buffer);
                 }
@@ -130,23 +125,15 @@ impl Engine {
         }
     }
 
-    fn read_part_done(&mut self, id: RequestId) {
-        let Some(read) = self.reads.get_mut(&id) else { return };
-        read.missing -= 1;
-        if read.missing == 0 {
-            self.finish_read(id);
-        }
-    }
-
-    fn finish_read(&mut self, id: RequestId) {
-        let Some(read) = self.reads.remove(&id) else { return };
-        let contents: Vec<Option<Operand>> = read.blocks.into_iter().map(Option::flatten).collect();
-        self.note_read(&read.epoch, read.first, &contents);
-        let reply = match read.lost {
-            Some(_) if read.epoch.is_some() => {
-                let lost = (read.first.0..).map(UserBlock).zip(&contents);
+    fn finish_read(&mut self, id: RequestId, read: UserRead) {
+        let (first, epoch, lost) = (read.first, read.epoch, read.lost());
+        let contents = read.into_contents();
+        self.note_read(epoch, first, &contents);
+        let reply = match lost {
+            Some(_) if epoch.is_some() => {
+                let lost = (first.0..).map(UserBlock).zip(&contents);
                 let lost = lost.filter(|(_, content)| content.is_none()).map(|(block, _)| block);
-                Reply::Failed(self.lost_within(read.epoch, lost))
+                Reply::Failed(self.lost_within(epoch, lost))
             }
             Some(block) => Reply::Failed(Failure::Lost { block }),
             None => Reply::Read(
@@ -159,7 +146,7 @@ impl Engine {
                     .collect(),
             ),
         };
-        debug_assert!(read.first.0 < self.geometry.user_blocks() || contents.is_empty());
+        debug_assert!(first.0 < self.geometry.user_blocks() || contents.is_empty());
         self.reply(id, reply);
         for content in contents.into_iter().flatten() {
             if let Operand::Buffer(buffer) = content {
@@ -169,21 +156,19 @@ impl Engine {
     }
 
     /// What a user's read has found out of blocks on the devices.
-    fn note_read(&mut self, epoch: &Option<EpochId>, first: UserBlock, contents: &[Option<Operand>]) {
-        if epoch.is_some() || self.failed {
+    fn note_read(&mut self, epoch: Option<EpochId>, first: UserBlock, contents: &[Option<Operand>]) {
+        if epoch.is_some() || self.service.has_failed() {
             return;
         }
         let blocks = || (first.0..).map(UserBlock).zip(contents);
         if contents.contains(&None) {
             let lost: Vec<UserBlock> = blocks().filter(|(_, had)| had.is_none()).map(|(b, _)| b).collect();
             self.note_lost(&lost);
-        } else if self.maps.notes.has_ranges() || !self.broken.is_empty() {
+        } else if self.maps.notes().has_ranges() || self.damage.has_broken() {
             let (logical, _) = self.geometry.locate(first);
             let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
             // What is in memory says nothing of what the devices have.
-            let is_in_memory = self.memories().any(|memory| {
-                (logical..=last).any(|l| memory.unmapped.contains(&l) || !memory.blocks.stripe(l).is_empty())
-            });
+            let is_in_memory = (logical..=last).any(|logical| self.memory.has_any(logical, 0..u32::MAX));
             if !is_in_memory && !contents.is_empty() {
                 self.note_had(first, contents.len() as u64);
                 self.miss_no_longer(blocks().map(|(block, _)| block));

@@ -3,9 +3,9 @@
 use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, Ring};
 use crate::engine::Engine;
 use crate::journal::record_runs;
-use crate::journal_head::JournalHead;
 use crate::maps::Change;
 use crate::notes::Notes;
+use crate::records::Records;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, change};
 use crate::{BLOCK_BYTES, DeviceBlock, Slot};
@@ -135,8 +135,8 @@ impl Opening {
         let all = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !gone[slot.0 as usize]);
         let sources = self.state_sources.get_or_insert_with(|| all.collect());
         let Some(slot) = sources.pop() else {
-            let was_read = self.base.as_ref().is_some_and(|maps| maps.notes.is_read);
-            self.base.iter_mut().for_each(|maps| maps.notes.are_lost = !was_read);
+            let was_read = self.base.as_ref().is_some_and(|maps| maps.notes().is_read);
+            self.base.iter_mut().for_each(|maps| maps.notes_mut().are_lost = !was_read);
             return false;
         };
         self.read(slot, self.geometry.common().state(area).first, blocks, Reading::State(slot));
@@ -151,7 +151,7 @@ impl Opening {
         let found = State::decode(bytes, newest.volume, self.geometry.shape()).ok();
         let found = found.filter(|(state, crc)| Some(*crc) == wanted && Some(state.record) == record);
         if let (Some((state, _)), Some(maps)) = (found, &mut self.base) {
-            maps.notes = Notes::of_state(&state, &self.geometry);
+            maps.load_notes(Notes::of_state(&state, &self.geometry));
             self.state_sources = Some(Vec::new());
         }
     }
@@ -210,8 +210,8 @@ impl Opening {
         self.rings = Rings::default();
         // What the last record says of members is true even if it is forgotten: it is about what
         // was written before it. But then no record says so.
-        self.unrecorded = before.0.members != maps.members;
-        before.0.members.clone_from(&maps.members);
+        self.unrecorded = before.0.members() != maps.members();
+        before.0.set_members(maps.members());
         self.away = maps.absent();
         if RecordNumber(number + 1) < newest.first_record {
             // The session was begun after more than is here: the devices that are here do not reach
@@ -229,7 +229,7 @@ impl Opening {
         }
         // Stripes written ahead have lower generations than what was recorded before them.
         let generations = last.iter().flat_map(|(_, _, changes)| changes).filter_map(Change::generation);
-        self.since = generations.fold(before.0.generation, u64::min);
+        self.since = generations.fold(before.0.generation(), u64::min);
         let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
         let used = self.ring_blocks(replay_at, head);
         let (geometry, counter) = (self.geometry.clone(), self.counter);
@@ -237,7 +237,7 @@ impl Opening {
             geometry,
             maps,
             newest.clone(),
-            JournalHead::at(number + 1, head, used),
+            Records::at(number + 1, head, used),
             counter,
         ) {
             Ok(engine) => engine,
@@ -246,9 +246,9 @@ impl Opening {
                 return;
             }
         };
-        engine.noting.now = self.now;
-        engine.verification.begin(self.since);
-        engine.apart.clone_from(&self.apart);
+        engine.noting.tell_time(self.now);
+        engine.service.opening_mut().begin(self.since);
+        engine.members.set_apart(&self.apart);
         for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
             if *gone {
                 if older.contains(&slot) {
@@ -279,7 +279,9 @@ impl Opening {
             match change {
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
-                    written.for_each(|(slot, digest)| engine.verification.expect(*physical, slot, digest));
+                    written.for_each(|(slot, digest)| {
+                        engine.service.opening_mut().expect(*physical, slot, digest)
+                    });
                     engine.verify_stripe(*logical);
                     self.last.0.push(*logical);
                 }
@@ -287,7 +289,7 @@ impl Opening {
                     engine.verify_row(*row);
                     self.last.1.push(*row);
                 }
-                Change::Patch(patch) => _ = engine.patching.redo.insert(patch.logical, patch.clone()),
+                Change::Patch(patch) => engine.patching.redo(patch.clone()),
                 Change::Unmap { .. }
                 | Change::Forget { .. }
                 | Change::Member { .. }
@@ -295,7 +297,7 @@ impl Opening {
                 | Change::Note(_) => {}
             }
         }
-        engine.unproven = !self.last.0.is_empty() || !self.last.1.is_empty();
+        engine.records.found(!self.last.0.is_empty() || !self.last.1.is_empty());
         engine.begin_later();
         self.engine = Some(engine);
         self.verified_if_done();

@@ -62,7 +62,7 @@ impl Engine {
         let missing: BTreeSet<UserBlock> = patches
             .iter()
             .flat_map(|patch| self.blocks_of(patch).into_iter().map(|(block, ..)| block))
-            .filter(|block| !content.contains_key(block) && self.maps.log.contains_key(block))
+            .filter(|block| !content.contains_key(block) && self.maps.is_logged(*block))
             .collect();
         let unknown: Vec<(usize, Slot)> =
             left.iter().copied().filter(|chunk| !headers.contains_key(chunk)).collect();
@@ -79,7 +79,7 @@ impl Engine {
 
     /// By block of a patch: its number in the log, where it lies, and which of its chunk it is.
     fn blocks_of(&self, patch: &StripePatch) -> Vec<(UserBlock, Slot, DeviceBlock)> {
-        let Some(Mapping { physical, .. }) = self.maps.stripes[patch.logical as usize] else {
+        let Some(Mapping { physical, .. }) = self.maps.mapping(patch.logical) else {
             return Vec::new();
         };
         let place = |(slot, cell, offset, _)| {
@@ -103,7 +103,7 @@ impl Engine {
 
     fn mapping_of(&self, patch: usize) -> Option<Mapping> {
         let going = self.patching.going.as_ref()?;
-        self.maps.stripes[going.patches.get(patch)?.logical as usize]
+        self.maps.mapping(going.patches.get(patch)?.logical)
     }
 
     /// What the log has of a block is there, or cannot be had.
@@ -194,7 +194,7 @@ impl Engine {
                 going.left.retain(|&(of, _)| of != index);
             }
             if !is_whole || !has_headers {
-                self.repair.insert(patch.logical);
+                self.damage.suspect(patch.logical);
             }
         }
         self.patching.going = Some(going);
@@ -204,7 +204,7 @@ impl Engine {
         let Some(going) = &self.patching.going else { return };
         let mut pieces: BTreeMap<(Slot, DeviceBlock), (u64, Piece)> = BTreeMap::new();
         for (index, patch) in going.patches.iter().enumerate() {
-            let Some(Mapping { physical, generation }) = self.maps.stripes[patch.logical as usize] else {
+            let Some(Mapping { physical, generation }) = self.maps.mapping(patch.logical) else {
                 continue;
             };
             let is_left = |slot: Slot| going.left.contains(&(index, slot)) && self.maps.is_present(slot);
@@ -265,7 +265,7 @@ impl Engine {
             return;
         };
         for ((index, slot), sums) in headers {
-            let mapping = self.maps.stripes[patches[index].logical as usize];
+            let mapping = self.maps.mapping(patches[index].logical);
             if let Some(Mapping { physical, generation }) = mapping.filter(|_| self.maps.is_present(slot)) {
                 self.headers.keep(physical, slot, ChunkSums { generation, sums }, &self.pins);
             }

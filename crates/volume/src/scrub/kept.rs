@@ -36,7 +36,7 @@ impl Engine {
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let Some(scrub) = &self.scrubbing else {
             let total = u64::from(self.geometry.logical_stripes());
-            return self.maps.notes.scrub.map(|note| {
+            return self.maps.notes().scrub.map(|note| {
                 let status = status_of(&note, total);
                 ScrubStatus { paused: status.running, ..status }
             });
@@ -48,15 +48,14 @@ impl Engine {
     /// Stripes made good, and stripes that are bad and could not be. What users or another device
     /// have made good since is neither.
     fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
-        let broken = scrub.beyond_repair.iter().filter(|logical| self.broken.contains(logical)).count();
+        let broken = scrub.beyond_repair.iter().filter(|logical| self.damage.is_broken(**logical)).count();
         let left = if scrub.status.repair { broken as u64 + scrub.unnamed } else { 0 };
         (scrub.before.0 + scrub.repaired, scrub.before.1 + left)
     }
 
     /// A stripe is written anew, from what was left of it or all of it by users.
     pub(crate) fn is_written_anew(&mut self, logical: u32, is_users: bool) {
-        self.broken.remove(&logical);
-        self.repair.remove(&logical);
+        self.damage.mend(logical);
         if let Some(scrub) = &mut self.scrubbing {
             scrub.repaired += u64::from(scrub.flagged.remove(&logical) && !is_users);
         }
@@ -113,7 +112,7 @@ impl Engine {
     /// It has come to its end, or was told to stop.
     pub(super) fn note_scrub_end(&mut self) {
         let Some(scrub) = &mut self.scrubbing else { return };
-        scrub.status.ended_at = self.noting.now;
+        scrub.status.ended_at = self.noting.now();
         let status = &scrub.status;
         let bad =
             status.checksum + status.unreadable + status.located + status.ambiguous + status.unlocatable;
@@ -125,7 +124,7 @@ impl Engine {
     /// Goes on with a scrub that a stop or a crash has cut off; from the front, if it had not come
     /// to the stripes.
     pub(crate) fn resume_scrub(&mut self) {
-        let Some(note) = self.maps.notes.scrub else { return };
+        let Some(note) = self.maps.notes().scrub else { return };
         if !matches!(note.state, ScrubState::Running | ScrubState::Paused) {
             return;
         }

@@ -109,7 +109,9 @@ impl Engine {
         let Some(scrub) = &mut self.scrubbing else { return true };
         let came = std::mem::take(&mut scrub.metadata.came);
         match std::mem::replace(&mut scrub.metadata.stage, Stage::Over) {
-            Stage::Superblocks(asked) if asked == Some(self.superblock.update) && self.snapshot.is_none() => {
+            Stage::Superblocks(asked)
+                if asked == Some(self.snapshots.superblock().update) && !self.snapshots.is_under_way() =>
+            {
                 self.judge_superblocks(&came);
                 let kinds = [Kind::Journal, Kind::Snapshot, Kind::Definition];
                 let parts = self.present().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
@@ -118,11 +120,11 @@ impl Engine {
             // Nobody asked for them, or they are being written: what was read may be of before and
             // after.
             Stage::Superblocks(_) => {
-                if self.snapshot.is_some() || self.snapshot_wanted {
+                if self.snapshots.is_pending() {
                     self.go_on_with(Stage::Superblocks(None));
                     return false;
                 }
-                self.go_on_with(Stage::Superblocks(Some(self.superblock.update)));
+                self.go_on_with(Stage::Superblocks(Some(self.snapshots.superblock().update)));
                 self.ask_for_superblocks();
             }
             Stage::Parts(Some(mut part), others) => {
@@ -138,7 +140,7 @@ impl Engine {
                 }
             }
             Stage::Parts(None, mut others) => {
-                if self.snapshot.is_some() || self.snapshot_wanted {
+                if self.snapshots.is_pending() {
                     self.go_on_with(Stage::Parts(None, others));
                     return false;
                 }
@@ -177,7 +179,7 @@ impl Engine {
 
     pub(crate) fn scrubbed_metadata(&mut self, round: u64, index: usize, slot: Slot, result: &IoResult) {
         if let IoResult::Bytes(bytes) = result {
-            self.counts[slot.0 as usize].blocks_read += bytes.len() as u64 / BLOCK_BYTES;
+            self.noting.count_read(slot, bytes.len() as u64 / BLOCK_BYTES);
         }
         if let Some(scrub) = self.scrubbing.as_mut().filter(|scrub| scrub.metadata.round == round) {
             scrub.metadata.came.push((slot, index, result.clone()));
@@ -191,7 +193,7 @@ impl Engine {
         for slot in self.present() {
             let zones = self.geometry.zones(slot);
             // The newest in front, the copy, the other in front.
-            let newest = self.turns[slot.0 as usize] + 1;
+            let newest = self.snapshots.turn(slot) + 1;
             let places = [zones.superblock(newest), zones.superblock_copy(), zones.superblock(newest + 1)];
             for (index, at) in places.into_iter().enumerate() {
                 self.ask_for_blocks(slot, index, (at, 1), Urgency::User);
@@ -218,7 +220,8 @@ impl Engine {
     /// Whether a device has the superblock that it should have: in its newest place in front (0),
     /// in the copy (1), and in the other place (2).
     fn is_superblock_of(&self, slot: Slot, index: usize, found: &Superblock) -> bool {
-        let (newest, now) = (&self.superblock, (self.superblock.session, self.superblock.update));
+        let newest = self.snapshots.superblock();
+        let now = (newest.session, newest.update);
         let its = (found.session, found.update);
         let is_its_own = found.volume == newest.volume
             && found.slot == slot
@@ -235,15 +238,16 @@ impl Engine {
         let zones = self.geometry.common();
         let (content, runs): (Content, Vec<BlockRun>) = match kind {
             Kind::Journal => {
-                let (before, from) = self.superblock.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
+                let (before, from) =
+                    self.snapshots.superblock().snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
                 // What is being written may lie on what rotted there before, and is not judged.
-                let used = self.journal.written().min(self.geometry.journal_blocks());
+                let used = self.records.written().min(self.geometry.journal_blocks());
                 let (front, rest) = zones.record(from, used);
-                let content = Content::Journal(Vec::new(), before + 1, self.journal.last().0);
+                let content = Content::Journal(Vec::new(), before + 1, self.records.last().0);
                 (content, std::iter::once(front).chain(rest).collect())
             }
             Kind::Snapshot => {
-                let reference: SnapshotRef = self.superblock.snapshot?;
+                let reference: SnapshotRef = self.snapshots.superblock().snapshot?;
                 let decoder = SnapshotDecoder::new(self.geometry.volume, self.geometry.shape(), &reference);
                 let run = BlockRun { blocks: reference.blocks.into(), ..zones.snapshot(reference.area) };
                 (Content::Snapshot(Box::new(decoder)), vec![run])
@@ -255,7 +259,7 @@ impl Engine {
             }
         };
         let pieces = runs.into_iter().flat_map(pieces_of).collect();
-        Some(Part { slot, content, update: self.superblock.update, pieces })
+        Some(Part { slot, content, update: self.snapshots.superblock().update, pieces })
     }
 
     fn read_part(&mut self, mut part: Part, others: VecDeque<(Slot, Kind)>) {
@@ -267,7 +271,7 @@ impl Engine {
 
     fn judge_part(&mut self, part: Part) {
         let Part { slot, content, update, .. } = part;
-        if update != self.superblock.update || self.snapshot.is_some() {
+        if update != self.snapshots.superblock().update || self.snapshots.is_under_way() {
             // It is being written anew, or the device was lost and has come back since.
             return;
         }
@@ -307,9 +311,9 @@ impl Engine {
             let end = at + head.blocks as usize * BLOCK_BYTES as usize;
             let record = Record::decode(bytes.get(at..end)?, self.geometry.volume, self.geometry.shape());
             let session = record.ok()?.session;
-            let may_be = match RecordNumber(number) >= self.superblock.first_record {
-                true => session == self.superblock.session,
-                false => session < self.superblock.session,
+            let may_be = match RecordNumber(number) >= self.snapshots.superblock().first_record {
+                true => session == self.snapshots.superblock().session,
+                false => session < self.snapshots.superblock().session,
             };
             if head.number != RecordNumber(number) || !may_be {
                 return None;
@@ -338,9 +342,8 @@ impl Engine {
         if verdict == Verdict::Good || !self.maps.is_present(slot) {
             return;
         }
-        let counts = &mut self.counts[slot.0 as usize];
-        counts.media_errors += u64::from(verdict == Verdict::Unreadable);
-        counts.checksum_errors += u64::from(verdict == Verdict::Wrong);
+        self.noting.count_unreadable(slot, verdict == Verdict::Unreadable);
+        self.noting.count_wrong(slot, u64::from(verdict == Verdict::Wrong));
         let Some(scrub) = &mut self.scrubbing else { return };
         let found = &mut scrub.status.metadata;
         let index = found.iter().position(|bad| bad.slot == slot).unwrap_or_else(|| {

@@ -544,12 +544,12 @@ impl Toy {
         }
         let (first, count) = match &request {
             Request::Read { first, count } => (first.0, u64::from(*count)),
-            Request::Write { first, buffers, .. } => (first.0, buffers.len() as u64),
+            Request::Write { first, contents: buffers, .. } => (first.0, buffers.len() as u64),
             Request::Trim { first, count } => (first.0, *count),
             _ => (0, 0),
         };
         if first.checked_add(count).is_none_or(|end| end > USER_BLOCKS) {
-            if let Request::Write { buffers, .. } = request {
+            if let Request::Write { contents: buffers, .. } = request {
                 buffers.into_iter().for_each(|buffer| self.release(Operand::Buffer(buffer)));
             }
             let failure = Failure::OutOfRange { end: UserBlock(USER_BLOCKS) };
@@ -557,7 +557,7 @@ impl Toy {
         }
         match request {
             Request::Read { .. } => return self.user_read(id, first, count),
-            Request::Write { buffers, durable, .. } => {
+            Request::Write { contents: buffers, durable, .. } => {
                 for (block, buffer) in (first..).zip(buffers) {
                     self.put(block, Operand::Buffer(buffer));
                 }

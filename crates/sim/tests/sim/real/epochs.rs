@@ -76,7 +76,7 @@ impl Bench {
 
     pub fn write(&mut self, epoch: EpochId, block: u64, durable: bool) {
         let write = Ask::Write { first: UserBlock(block), contents: vec![NEW], durable };
-        assert_eq!(self.ask(&Ask::Within(epoch, Box::new(write))), Told::Done);
+        assert_eq!(self.ask(&Ask::Within { epoch, request: Box::new(write) }), Told::Done);
     }
 
     pub fn lose(&mut self, slot: u32) {
@@ -119,7 +119,7 @@ pub fn losses_are_exact(code: &'static str) {
         bench.lose(slot);
         let within = |bench: &mut Bench, block: u64| {
             let read = Ask::Read { first: UserBlock(block), count: 1 };
-            bench.ask(&Ask::Within(epoch, Box::new(read)))
+            bench.ask(&Ask::Within { epoch, request: Box::new(read) })
         };
         let gone: BTreeSet<u64> =
             (0..all).filter(|&block| matches!(within(&mut bench, block), Told::Failed(_))).collect();
@@ -130,10 +130,10 @@ pub fn losses_are_exact(code: &'static str) {
         assert!((0..all).all(|block| bench.read(block) == OLD), "others see what was there before");
         losses += gone.len();
         if !gone.is_empty() {
-            assert_eq!(lost_of(&bench.ask(&Ask::End(epoch))), gone);
+            assert_eq!(lost_of(&bench.ask(&Ask::End { epoch })), gone);
             gone.iter().for_each(|&block| bench.write(epoch, block, false));
         }
-        assert_eq!(bench.ask(&Ask::End(epoch)), Told::Done);
+        assert_eq!(bench.ask(&Ask::End { epoch }), Told::Done);
         for block in 0..all {
             assert_eq!(bench.read(block), if block % 3 == 0 { OLD } else { NEW }, "block {block}");
         }

@@ -132,7 +132,7 @@ impl Engine {
             let Some(activity) = &mut owed.activity else { return };
             if good {
                 activity.have[at] = Some(Operand::Buffer(buffer));
-                self.counts[slot.0 as usize].blocks_read += 1;
+                self.noting.count_read(slot, 1);
                 continue;
             }
             activity.bad.insert(at);
@@ -142,9 +142,8 @@ impl Engine {
                 continue;
             }
             owed.held[at] = false;
-            let counts = &mut self.counts[slot.0 as usize];
-            counts.media_errors += u64::from(*result == IoResult::MediaError);
-            counts.checksum_errors += u64::from(sum.is_some());
+            self.noting.count_unreadable(slot, *result == IoResult::MediaError);
+            self.noting.count_wrong(slot, u64::from(sum.is_some()));
             self.io.release(buffer);
         }
         self.owed_part_done(id);

@@ -33,7 +33,7 @@ pub(crate) type OwedId = u64;
 
 /// Whether a read of a stripe's block is seen to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(super) enum Task {
     /// It is.
     Done,
     /// The epoch has not written it: what was there before counts.
@@ -42,15 +42,15 @@ pub(crate) enum Task {
 
 /// A stripe that an epoch writes. Blocks are numbered by cell, then by their place in it.
 #[derive(Debug)]
-pub(crate) struct Owed {
-    pub(crate) epoch: EpochId,
-    pub(crate) logical: u32,
-    pub(crate) physical: u32,
-    pub(crate) generation: u64,
+pub(super) struct Owed {
+    pub(super) epoch: EpochId,
+    pub(super) logical: u32,
+    pub(super) physical: u32,
+    pub(super) generation: u64,
     /// The number of its last write.
-    pub(crate) version: u64,
+    pub(super) version: u64,
     /// That of the last write that is on the devices.
-    pub(crate) clean: u64,
+    pub(super) clean: u64,
     /// The number of the first write whose parity is owed.
     since: u64,
     content: Vec<Option<Operand>>,
@@ -60,13 +60,13 @@ pub(crate) struct Owed {
     /// there again.
     own: Vec<bool>,
     held: Vec<bool>,
-    pub(crate) sums: Vec<Option<u64>>,
-    pub(crate) lost: BTreeSet<usize>,
+    pub(super) sums: Vec<Option<u64>>,
+    pub(super) lost: BTreeSet<usize>,
     /// Written to and not on the way to a device.
     dirty: BTreeSet<usize>,
     /// By slot, whether its header is of now.
     headers: Vec<bool>,
-    pub(crate) digests: Vec<Option<Crc64>>,
+    pub(super) digests: Vec<Option<Crc64>>,
     /// Parity of the data as they are now is in memory or on devices.
     has_parity: bool,
     /// Parity was written to devices.
@@ -74,14 +74,14 @@ pub(crate) struct Owed {
     /// A header was written, or begun to be, under this generation.
     wrote_header: bool,
     /// Every device that is present has all of it.
-    pub(crate) settled: bool,
+    pub(super) settled: bool,
     activity: Option<Activity>,
     waiting: Vec<(crate::RequestId, usize)>,
     /// What a lost device had of it is to stay in memory, because its parity is about to be
     /// spoiled.
-    pub(crate) recalled: bool,
+    pub(super) recalled: bool,
     /// Nobody wants it any more.
-    pub(crate) dropped: bool,
+    pub(super) dropped: bool,
     /// It takes a place beside the one that its logical stripe has.
     extra: bool,
 }
@@ -130,11 +130,11 @@ struct Activity {
 }
 
 impl Owed {
-    pub(crate) fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.activity.is_none()
     }
 
-    pub(crate) fn is_settling(&self) -> bool {
+    pub(super) fn is_settling(&self) -> bool {
         self.activity.as_ref().is_some_and(|activity| activity.kind == Kind::Settle)
     }
 
@@ -149,16 +149,16 @@ impl Owed {
     }
 
     /// Blocks of data that the epoch has.
-    pub(crate) fn known_blocks(&self) -> u64 {
+    pub(super) fn known_blocks(&self) -> u64 {
         self.known.iter().filter(|known| **known).count() as u64
     }
 }
 
 /// Blocks of epochs in memory.
 #[derive(Debug, Default)]
-pub(crate) struct InMemory {
-    pub(crate) data_blocks: usize,
-    pub(crate) parity_blocks: usize,
+pub(super) struct InMemory {
+    pub(super) data_blocks: usize,
+    pub(super) parity_blocks: usize,
 }
 
 impl InMemory {
@@ -209,8 +209,7 @@ impl Engine {
     /// Begins a stripe in a free place.
     pub(crate) fn make_owed(&mut self, epoch: EpochId, logical: u32, physical: u32, extra: bool) {
         let (blocks, slots) = (self.owed_blocks(), self.geometry.slots());
-        let generation = self.maps.generation;
-        self.maps.generation += 1;
+        let generation = self.maps.new_generation();
         self.pins.pin(physical);
         self.delayed.extra_places += usize::from(extra);
         self.delayed.writes += 1;
@@ -318,7 +317,7 @@ impl Engine {
             }
             _ => return,
         };
-        let generation = self.maps.generation;
+        let generation = self.maps.generation();
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         let mut released = Vec::new();
         owed.has_parity = false;
@@ -334,7 +333,7 @@ impl Engine {
             // From here on it is another stripe in the same place; what was read for this is in
             // memory.
             owed.generation = generation;
-            self.maps.generation += 1;
+            self.maps.use_generations(1);
             for &at in &data {
                 owed.held[at] = false;
                 owed.sums[at] = None;
@@ -492,7 +491,7 @@ impl Engine {
     }
 
     /// Reads a block of a stripe of an epoch.
-    pub(crate) fn read_owed(
+    pub(super) fn read_owed(
         &mut self,
         (id, index): (crate::RequestId, usize),
         owed_id: OwedId,

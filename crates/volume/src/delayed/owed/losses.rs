@@ -80,9 +80,8 @@ impl Engine {
         if owed.dropped || owed.sums[at] != Some(expected) || !owed.held[at] {
             return;
         }
-        let counts = &mut self.counts[slot.0 as usize];
-        counts.media_errors += u64::from(*result == IoResult::MediaError);
-        counts.checksum_errors += u64::from(*result != IoResult::MediaError);
+        self.noting.count_unreadable(slot, *result == IoResult::MediaError);
+        self.noting.count_wrong(slot, u64::from(*result != IoResult::MediaError));
         owed.held[at] = false;
         if !owed.has_parity {
             self.lose_blocks(id, &[at]);

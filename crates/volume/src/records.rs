@@ -1,0 +1,194 @@
+//! Records of the journal: where the next one goes, whether one is wanted, and what those on the
+//! devices prove.
+//!
+//! * One record is written at a time; its number is given when it is durable.
+//! * A record is *wanted* while the state of a device changed, or something was noted, and none says
+//!   so.
+//! * The last record is *unproven* while it maps something and nothing behind it says that it is
+//!   durable ([`crate::proof`]).
+//! * A session is *provisional* until its first record or snapshot: a device that is not here may
+//!   have a record that the session does not know. With that device the next session would go on
+//!   from there and undo all that this one answered, so it answers nothing.
+
+use pantile_format::volume::RecordNumber;
+
+/// What the journal holds, and what it lacks.
+#[derive(Debug)]
+pub(crate) struct Records {
+    /// The number of the next record, and where it goes.
+    next: u64,
+    head: u32,
+    /// Blocks that hold records newer than the snapshot.
+    used: u32,
+    /// Those of them that a commit under way writes.
+    under_way: u32,
+    /// The first generation that no durable record can have.
+    generation: u64,
+    is_wanted: bool,
+    is_unproven: bool,
+    /// If so, a record is to prove it, because nobody writes.
+    proof_is_wanted: bool,
+    is_provisional: bool,
+}
+
+impl Records {
+    /// The next record has this number and goes there; so many blocks are in use.
+    pub(crate) fn at(next: u64, head: u32, used: u32) -> Records {
+        Records {
+            next,
+            head,
+            used,
+            under_way: 0,
+            generation: 0,
+            is_wanted: false,
+            is_unproven: false,
+            proof_is_wanted: false,
+            is_provisional: false,
+        }
+    }
+
+    pub(crate) fn next(&self) -> RecordNumber {
+        RecordNumber(self.next)
+    }
+
+    /// The number of the last record.
+    pub(crate) fn last(&self) -> RecordNumber {
+        RecordNumber(self.next - 1)
+    }
+
+    /// Where the next record goes.
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
+    /// Blocks that hold whole records newer than the snapshot.
+    pub(crate) fn written(&self) -> u32 {
+        self.used - self.under_way
+    }
+
+    /// True if less than half of a ring of this length is certain to be free.
+    pub(crate) fn is_low(&self, ring_blocks: u32) -> bool {
+        2 * self.used > ring_blocks
+    }
+
+    /// True if this number of further blocks of a ring is certain to be free.
+    pub(crate) fn has_free(&self, blocks: u32, ring_blocks: u32) -> bool {
+        self.used + blocks < ring_blocks
+    }
+
+    /// A record of so many blocks is written where the head is, which moves behind it.
+    pub(crate) fn write(&mut self, blocks: u32, head: u32) {
+        self.head = head;
+        self.used += blocks;
+        self.under_way = blocks;
+    }
+
+    /// Ends a write: it is durable, or its commit failed. `newest` is the last generation that it
+    /// maps; one that maps nothing proves all before it, and there is nothing that it could lack.
+    pub(crate) fn end_commit(&mut self, has_record: bool, newest: Option<u64>) {
+        self.under_way = 0;
+        self.generation = self.generation.max(newest.map_or(0, |newest| newest + 1));
+        if has_record {
+            self.next += 1;
+            self.is_unproven = newest.is_some();
+            self.is_provisional = false;
+        }
+    }
+
+    /// A durable snapshot has all that the records said, and no generation from this one on.
+    pub(crate) fn end_snapshot(&mut self, generation: u64) {
+        self.used = 0;
+        self.generation = self.generation.max(generation);
+        self.is_unproven = false;
+        self.is_provisional = false;
+    }
+
+    /// A session begins: no durable record can have this generation.
+    pub(crate) fn begin_session(&mut self, generation: u64) {
+        self.generation = generation;
+    }
+
+    /// The session begins without all devices: it writes a record before it serves.
+    pub(crate) fn begin_provisionally(&mut self) {
+        (self.is_provisional, self.is_wanted) = (true, true);
+    }
+
+    pub(crate) fn is_provisional(&self) -> bool {
+        self.is_provisional
+    }
+
+    /// Generations up to this one that no durable record has.
+    pub(crate) fn unrecorded(&self, generation: u64) -> u64 {
+        generation.saturating_sub(self.generation)
+    }
+
+    /// Wants a record of something, if it is so.
+    pub(crate) fn want_if(&mut self, is_new: bool) {
+        self.is_wanted |= is_new;
+    }
+
+    /// Wants a record of something.
+    pub(crate) fn want(&mut self) {
+        self.want_if(true);
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// The record that is begun says what was wanted; whether anything was.
+    pub(crate) fn take_wanted(&mut self) -> bool {
+        std::mem::take(&mut self.is_wanted)
+    }
+
+    /// The last record was found by an opening: whether it is unproven.
+    pub(crate) fn found(&mut self, is_unproven: bool) {
+        self.is_unproven = is_unproven;
+    }
+
+    /// Nobody writes: a record is to prove the last one.
+    pub(crate) fn want_proof(&mut self) {
+        self.proof_is_wanted = true;
+    }
+
+    /// A record will follow that proves as much.
+    pub(crate) fn need_no_proof(&mut self) {
+        self.proof_is_wanted = false;
+    }
+
+    /// Tests whether a record is wanted that proves the last one.
+    pub(crate) fn lack_proof(&self) -> bool {
+        self.is_unproven && self.proof_is_wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_maps_something_is_unproven_until_another_follows() {
+        let mut records = Records::at(1, 0, 0);
+        records.begin_provisionally();
+        records.want_proof();
+        records.write(1, 1);
+        records.end_commit(true, Some(7));
+        assert!(records.lack_proof() && !records.is_provisional());
+        assert_eq!((records.last(), records.unrecorded(9)), (RecordNumber(1), 1));
+        records.write(1, 2);
+        records.end_commit(false, None);
+        assert!(records.lack_proof());
+        records.end_commit(true, None);
+        assert!(!records.lack_proof());
+        assert_eq!((records.last(), records.written()), (RecordNumber(2), 2));
+    }
+
+    #[test]
+    fn a_wish_for_a_record_is_taken_by_one_commit() {
+        let mut records = Records::at(1, 0, 0);
+        records.want_if(false);
+        assert!(!records.take_wanted());
+        records.want();
+        assert!(records.take_wanted() && !records.is_wanted());
+    }
+}

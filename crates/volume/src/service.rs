@@ -1,0 +1,81 @@
+//! Whom the volume serves: whether it is being opened, takes requests, only reads, or has failed.
+//!
+//! * While it is opened the last record is verified ([`crate::verification`]); that ends when it
+//!   serves.
+//! * One that is read only has failed from its beginning: nothing is written.
+//! * A volume that has failed stays so until it is opened again.
+//! * Requests that come before it serves anybody wait in the order in which they came.
+
+use crate::verification::Verification;
+use crate::{Request, RequestId};
+
+/// How far the volume is with its users.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    opening: Verification,
+    /// More devices are gone than the code tolerates, or the volume is open to be read only:
+    /// nothing is written.
+    has_failed: bool,
+    reads_only: bool,
+    /// Requests that came too early.
+    early: Vec<(RequestId, Request)>,
+}
+
+impl Service {
+    /// The last record while the volume is opened.
+    pub(crate) fn opening(&self) -> &Verification {
+        &self.opening
+    }
+
+    pub(crate) fn opening_mut(&mut self) -> &mut Verification {
+        &mut self.opening
+    }
+
+    pub(crate) fn is_opening(&self) -> bool {
+        self.opening.is_under_way()
+    }
+
+    /// Tests whether the last record does not count: a block of it is lost.
+    pub(crate) fn has_failed_to_verify(&self) -> bool {
+        self.opening.has_lost() || self.has_failed
+    }
+
+    /// Nothing is written any more.
+    pub(crate) fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// Nothing is written any more, if it is so.
+    pub(crate) fn fail_if(&mut self, is_so: bool) {
+        self.has_failed |= is_so;
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Opens the volume to be read only, without a session.
+    pub(crate) fn only_read(&mut self) {
+        self.opening.forget();
+        (self.reads_only, self.has_failed) = (true, true);
+    }
+
+    pub(crate) fn reads_only(&self) -> bool {
+        self.reads_only
+    }
+
+    /// Tests whether reads without the engine find what it would give.
+    pub(crate) fn can_be_read(&self) -> bool {
+        !self.has_failed || self.reads_only
+    }
+
+    /// Keeps a request that comes too early.
+    pub(crate) fn hold(&mut self, id: RequestId, request: Request) {
+        self.early.push((id, request));
+    }
+
+    /// Takes the requests that came too early.
+    pub(crate) fn take_early(&mut self) -> Vec<(RequestId, Request)> {
+        std::mem::take(&mut self.early)
+    }
+}
