@@ -27,7 +27,7 @@ const NBD_SOCKET: &str = "nbd.sock";
 /// Reason why an epoch of a served volume is not begun or not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EpochError {
-    /// Nothing serves the volume, or not where a program can reach it.
+    /// A volume that nothing serves, or not where a program can reach it.
     NotServed {
         /// Why, and what helps.
         text: String,
@@ -51,7 +51,7 @@ pub enum EpochError {
     /// The server has gone or does not answer. The epoch counts as a whole if that was at its end
     /// and its record was written, otherwise not at all.
     Gone {
-        /// What happened.
+        /// The event.
         text: String,
     },
 }

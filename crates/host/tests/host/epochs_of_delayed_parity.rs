@@ -259,7 +259,7 @@ fn a_program_hears_that_the_server_has_gone() {
     answers.join().expect("no panic");
 }
 
-/// Data without parity are lost with their device: the program is told, and aborts or writes again.
+/// Data without parity are lost with their device: the end says so, and the program writes again.
 #[test]
 fn a_program_is_told_what_its_epoch_has_lost() {
     let lost = Failure::EpochLost { epoch: pantile_host::EpochId(5), ranges: Vec::new() };
