@@ -4,35 +4,33 @@
  *     mpirun -n 8 ./mpi_checkpoint VOL check
  *
  * The state is one slice of numbers per rank, all of which change in every step. After a step all
- * ranks write their slices as one epoch of delayed parity: rank 0 begins it over the control socket
- * of the volume, every rank writes its slice to the epoch by NBD, and rank 0 ends it once all have
- * flushed. Data go to the devices at once, parity follows at the end, and the end seals all slices
- * together. If any rank dies before that, mpirun ends the others, the control connection closes,
- * and the volume leaves everything as it was before the epoch: `check` finds all slices of the last
+ * ranks write their slices as one epoch of delayed parity: rank 0 begins it, every rank writes its
+ * slice to the epoch by NBD, and rank 0 ends it once all have flushed. Data go to the devices at once, parity follows at the end, and the end seals all slices
+ * together. If any rank dies before that, mpirun ends the others, rank 0's connection to the volume
+ * closes, and the volume leaves everything as it was before the epoch: `check` finds all slices of the last
  * step that was ended.
  *
  * With DIES-AT the last rank kills itself in the middle of its slice in that step.
  *
- * Build: mpicc mpi_checkpoint.c $(pkg-config --cflags --libs libnbd)
+ * Build: mpicc mpi_checkpoint.c $(pkg-config --cflags --libs libnbd pantile)
  * The volume: pantile create VOL --code raid6:4 --size 256M; pantile serve VOL. What
  * an epoch replaces needs spare places: of more than 128 MiB or an eighth of the volume, ask for
  * them by pantile create --epochs SIZE.
  */
 #include <libnbd.h>
 #include <mpi.h>
+#include <pantile.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 /* The slice of a rank: a MiB of numbers, written in pieces as if memory were short. */
 #define SLICE_BYTES ((size_t)1 << 20)
 #define PIECE_BYTES ((size_t)128 << 10)
 #define NUMBERS (SLICE_BYTES / sizeof(uint64_t))
+#define URI_BYTES 4096
 
 static int rank;
 
@@ -50,76 +48,38 @@ static uint64_t value(int of_rank, uint64_t step, size_t i)
     return (step << 40) + ((uint64_t)of_rank << 32) + i + 1;
 }
 
-/* ------------------------------------------------------------- orders, which rank 0 gives alone */
-
-/* A connection to the control socket. It stays open as long as epochs shall: what this process has
- * begun and not ended is dropped when it closes. */
-static int control_open(const char *volume)
+/* Begins an epoch that holds the slices of all ranks, and gives the URI where they write. It is
+ * dropped if this rank dies before its end. */
+static pantile_epoch *epoch_begin(const char *volume, int ranks, char *uri, size_t room)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int at = socket(AF_UNIX, SOCK_STREAM, 0);
-    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", volume);
-    if (length < 0 || (size_t)length >= sizeof address.sun_path)
-        give_up(volume, "the path of a socket has at most 107 bytes; use a shorter one");
-    if (at < 0 || connect(at, (struct sockaddr *)&address, sizeof address) != 0) {
-        perror(address.sun_path);
-        give_up(volume, "is not served; run pantile serve first");
-    }
-    return at;
-}
-
-/* Gives an order, a line of JSON, and takes the answer, another. */
-static void control_order(int at, const char *order, char *answer, size_t room)
-{
-    size_t have = 0;
-    if (write(at, order, strlen(order)) != (ssize_t)strlen(order))
-        give_up("the control socket", "cannot be written");
-    while (have == 0 || answer[have - 1] != '\n') {
-        ssize_t got = have + 1 < room ? read(at, answer + have, room - have - 1) : -1;
-        if (got <= 0)
-            give_up("the control socket", "was closed without an answer");
-        have += (size_t)got;
-    }
-    answer[have] = '\0';
-    if (strstr(answer, "\"answer\":\"fault\"") != NULL)
-        give_up("the volume refuses", answer);
-}
-
-/* Begins an epoch that holds the slices of all ranks; its number. */
-static uint64_t epoch_begin(int at, int ranks)
-{
-    char order[256], answer[4096];
-    snprintf(order, sizeof order,
-             "{\"do\":\"delayed-start\",\"offset\":0,\"len-bytes\":%zu,\"on-timeout\":\"abort\"}\n",
-             (size_t)ranks * SLICE_BYTES);
-    control_order(at, order, answer, sizeof answer);
-    const char *number = strstr(answer, "\"epoch\":");
-    if (number == NULL)
-        give_up("the answer has no epoch", answer);
-    while (*number < '0' || *number > '9')
-        number++;
-    return strtoull(number, NULL, 10);
+    pantile_epoch_options options = {.struct_bytes = sizeof options,
+                                     .bytes = (uint64_t)ranks * SLICE_BYTES};
+    pantile_epoch *epoch;
+    pantile_error why;
+    size_t need;
+    if (pantile_epoch_begin(volume, &options, &epoch, &why) != PANTILE_OK ||
+        pantile_epoch_uri(epoch, uri, room, &need, &why) != PANTILE_OK)
+        give_up("no epoch", why.message);
+    return epoch;
 }
 
 /* Seals an epoch: parity is made, and all that was written counts. */
-static void epoch_end(int at, uint64_t epoch)
+static void epoch_end(pantile_epoch *epoch)
 {
-    char order[128], answer[4096];
-    snprintf(order, sizeof order, "{\"do\":\"delayed-end\",\"epoch\":%llu}\n",
-             (unsigned long long)epoch);
-    control_order(at, order, answer, sizeof answer);
+    pantile_error why;
+    if (pantile_epoch_end(epoch, &why) != PANTILE_OK)
+        give_up("the epoch is not sealed", why.message);
+    pantile_epoch_free(epoch);
 }
 
 /* ----------------------------------------------------------------- bytes, which all ranks move */
 
-/* A connection to an export of the volume: the volume itself is "". */
-static struct nbd_handle *nbd_open(const char *volume, const char *export)
+/* A connection to an export of the volume. */
+static struct nbd_handle *nbd_open(const char *uri)
 {
-    char path[4096];
     struct nbd_handle *nbd = nbd_create();
-    snprintf(path, sizeof path, "%s/nbd.sock", volume);
-    if (nbd == NULL || nbd_set_export_name(nbd, export) != 0 || nbd_connect_unix(nbd, path) != 0)
-        give_up(path, nbd_get_error());
+    if (nbd == NULL || nbd_connect_uri(nbd, uri) != 0)
+        give_up(uri, nbd_get_error());
     return nbd;
 }
 
@@ -130,11 +90,9 @@ static void nbd_done(struct nbd_handle *nbd)
 }
 
 /* Writes the slice of this rank to an epoch, and makes it durable. */
-static void write_slice(const char *volume, uint64_t epoch, const uint64_t *slice, int dies)
+static void write_slice(const char *uri, const uint64_t *slice, int dies)
 {
-    char export[64];
-    snprintf(export, sizeof export, "epoch-%llu", (unsigned long long)epoch);
-    struct nbd_handle *nbd = nbd_open(volume, export);
+    struct nbd_handle *nbd = nbd_open(uri);
     for (size_t done = 0; done < SLICE_BYTES; done += PIECE_BYTES) {
         uint64_t offset = (uint64_t)rank * SLICE_BYTES + done;
         if (nbd_pwrite(nbd, (const char *)slice + done, PIECE_BYTES, offset, 0) != 0)
@@ -150,7 +108,9 @@ static void write_slice(const char *volume, uint64_t epoch, const uint64_t *slic
 /* The step that the slice of this rank is of: 0 if it was never written. */
 static uint64_t read_slice(const char *volume, uint64_t *slice)
 {
-    struct nbd_handle *nbd = nbd_open(volume, "");
+    char uri[URI_BYTES];
+    snprintf(uri, sizeof uri, "nbd+unix:///?socket=%s/nbd.sock", volume);
+    struct nbd_handle *nbd = nbd_open(uri);
     if (nbd_pread(nbd, slice, SLICE_BYTES, (uint64_t)rank * SLICE_BYTES, 0) != 0)
         give_up("reading", nbd_get_error());
     nbd_done(nbd);
@@ -186,26 +146,24 @@ int main(int argc, char **argv)
     if (strcmp(argv[2], "check") != 0) {
         uint64_t last = step + strtoull(argv[2], NULL, 10);
         uint64_t dies_at = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
-        int at = rank == 0 ? control_open(volume) : -1;
         while (step < last) {
-            uint64_t epoch = 0;
+            pantile_epoch *epoch = NULL;
+            char uri[URI_BYTES] = "";
             step++;
             for (size_t i = 0; i < NUMBERS; i++)
                 slice[i] = value(rank, step, i);
             if (rank == 0)
-                epoch = epoch_begin(at, ranks);
-            MPI_Bcast(&epoch, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
-            write_slice(volume, epoch, slice, step == dies_at && rank == ranks - 1);
+                epoch = epoch_begin(volume, ranks, uri, sizeof uri);
+            MPI_Bcast(uri, sizeof uri, MPI_CHAR, 0, MPI_COMM_WORLD);
+            write_slice(uri, slice, step == dies_at && rank == ranks - 1);
             MPI_Barrier(MPI_COMM_WORLD);
             if (rank == 0) {
-                epoch_end(at, epoch);
+                epoch_end(epoch);
                 printf("step %llu is sealed\n", (unsigned long long)step);
                 fflush(stdout);
             }
             MPI_Barrier(MPI_COMM_WORLD);
         }
-        if (rank == 0)
-            close(at);
     }
     free(slice);
     MPI_Finalize();

@@ -33,7 +33,9 @@ says() { grep -q "$1" "$work/out" || fail "it does not say: $1"; }
 
 say "a program with ranks is built as its head says"
 # shellcheck disable=SC2046
-mpicc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 examples/mpi_checkpoint.c $(pkg-config --cflags --libs libnbd) -o "$work/checkpoint"
+tools/install.sh --only library --prefix "$work/prefix" --profile test >/dev/null
+export PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig LD_LIBRARY_PATH=$work/prefix/lib
+mpicc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 examples/mpi_checkpoint.c $(pkg-config --cflags --libs libnbd pantile) -o "$work/checkpoint"
 
 say "three steps, each an epoch that eight ranks write and one seals"
 "$pantile" create "$vol" --code raid6:4 --size 256M >/dev/null

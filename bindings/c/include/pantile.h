@@ -1,4 +1,5 @@
-/* pantile.h - erasure codes as values: encode, reconstruct, update, check, locate, plan, prove.
+/* pantile.h - erasure codes as values: encode, reconstruct, update, check, locate, plan, prove;
+ * and epochs of delayed parity in a served volume.
  *
  * A code says how many columns a stripe has and which equations its cells satisfy. A column is
  * what one device stores: `rows` elements one behind the other, each of `element_bytes` bytes.
@@ -36,9 +37,10 @@
  *           not checked. Buffers that are only read may overlap, may be in read-only memory, and
  *           may be read by other threads at the same time. Bytes need no alignment; 64 bytes are
  *           fastest. Lists, structures and results are aligned as C aligns their types.
- * THREADS   Handles never change and may be used by any number of threads at the same time. Only
- *           *_free must be the last use. There is no state beside handles that a caller can see.
- * FORK      A child may use everything, if no other thread was inside a call when it was forked.
+ * THREADS   Handles never change and may be used by any number of threads at the same time; calls
+ *           with one epoch wait for each other. Only *_free must be the last use. There is no state beside handles that a caller can see.
+ * FORK      A child may use everything, if no other thread was inside a call when it was forked. An
+ *           epoch stays open while a child that has it lives.
  */
 #ifndef PANTILE_H
 #define PANTILE_H
@@ -90,7 +92,17 @@ typedef enum pantile_status {
     /* So much is absent that no equation is left to check the rest. */
     PANTILE_NOTHING_TO_CHECK = 9,
     /* A fault of the library. */
-    PANTILE_PANIC = 10
+    PANTILE_PANIC = 10,
+    /* Nothing serves the volume, or its sockets cannot be reached. */
+    PANTILE_NOT_SERVED = 11,
+    /* The volume refuses to begin an epoch. */
+    PANTILE_REFUSED = 12,
+    /* The epoch has ended: by its policy after a silence, or by an order. */
+    PANTILE_EPOCH_OVER = 13,
+    /* A device was lost with data of the epoch that had no parity yet. */
+    PANTILE_EPOCH_LOST = 14,
+    /* The server of the volume has gone or does not answer. */
+    PANTILE_SERVER_GONE = 15
 } pantile_status;
 
 /* Why a call failed: the same as it returned, and a sentence. After PANTILE_OK the message is
@@ -417,6 +429,59 @@ pantile_status pantile_plan_cost(const pantile_plan *plan, uint64_t *cost, uint6
  * touched. Columns with neither may be NULL. Wanted ranges that are also read stay as they are. */
 pantile_status pantile_plan_run(const pantile_plan *plan, void *const *columns,
                                 size_t column_count, pantile_error *error);
+
+/* ------------------------------------------------------------------- epochs of a served volume */
+
+/* Delayed parity: between begin and end data go to the devices alone, the end writes the pending
+ * parity and makes all of it count at once. Any number of processes write to the epoch, at the
+ * offsets of the volume, by any NBD client and pantile_epoch_uri; other clients see the earlier
+ * content until the end. Each process that writes flushes, and then one ends the epoch. */
+typedef struct pantile_epoch pantile_epoch;
+
+/* "However long", of pantile_epoch_options. */
+#define PANTILE_NEVER UINT32_MAX
+
+typedef struct pantile_epoch_options {
+    size_t struct_bytes; /* sizeof(pantile_epoch_options) */
+    /* The range, which becomes one of whole stripes; bytes 0 and offset 0: the volume. */
+    uint64_t offset;
+    uint64_t bytes;
+    /* With more data pending, writers wait until some have their parity; 0: 256 MiB. */
+    uint64_t pending_bytes_most;
+    /* Seconds after which pending data get their parity; 0: 30, PANTILE_NEVER. */
+    uint32_t age_most_s;
+    /* Seconds without a request after which the epoch ends; 0: 300, PANTILE_NEVER. */
+    uint32_t idle_most_s;
+    /* How it ends then, and when its process dies: 0: aborted; other numbers: sealed. */
+    int seals_when_idle;
+} pantile_epoch_options;
+
+/* Begins an epoch in the volume that 'pantile serve' serves from the folder `volume`; `options` may
+ * be NULL. Waits for the server, as all calls here but _range, _uri and _free, at most 300 s.
+ * Errors: PANTILE_NOT_SERVED, PANTILE_REFUSED (the range is not the volume's, or another epoch
+ * holds a part), PANTILE_SERVER_GONE. */
+pantile_status pantile_epoch_begin(const char *volume, const pantile_epoch_options *options,
+                                   pantile_epoch **epoch, pantile_error *error);
+
+/* Closes an epoch's connection; NULL is fine. One that is not ended ends by its policy. */
+void pantile_epoch_free(pantile_epoch *epoch);
+
+/* Its number and range. Pointers may be NULL. */
+pantile_status pantile_epoch_range(const pantile_epoch *epoch, uint64_t *number, uint64_t *offset,
+                                   uint64_t *bytes, pantile_error *error);
+
+/* The URI of its export, for any number of NBD clients. Errors: PANTILE_NOT_SERVED, if the socket
+ * of the NBD server is not in the folder. */
+pantile_status pantile_epoch_uri(const pantile_epoch *epoch, char *uri, size_t room, size_t *need,
+                                 pantile_error *error);
+
+/* Writes pending parity and seals the epoch: all of it survives a crash and is seen by others.
+ * Errors: PANTILE_EPOCH_LOST: the epoch is open, write the ranges of the message again and end it,
+ * or abort it. PANTILE_EPOCH_OVER. PANTILE_SERVER_GONE: all of it counts or nothing. */
+pantile_status pantile_epoch_end(const pantile_epoch *epoch, pantile_error *error);
+
+/* Leaves everything as it was before the epoch. Errors: as pantile_epoch_end. */
+pantile_status pantile_epoch_abort(const pantile_epoch *epoch, pantile_error *error);
 
 #ifdef __cplusplus
 }

@@ -2,9 +2,11 @@
 
 use pantile::code::{FileFault, Overspent};
 use pantile::{CodeError, PlanError, RecoverError, StripeError};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::fmt::Display;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 /// `pantile_status`.
 #[repr(C)]
@@ -21,6 +23,11 @@ pub enum PantileStatus {
     StudyOnly = 8,
     NothingToCheck = 9,
     Panic = 10,
+    NotServed = 11,
+    Refused = 12,
+    EpochOver = 13,
+    EpochLost = 14,
+    ServerGone = 15,
 }
 
 pub const MESSAGE_BYTES: usize = 1024;
@@ -229,6 +236,19 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
     utf8(unsafe { CStr::from_ptr(pointer) }.to_bytes(), what)
 }
 
+/// A path that ends with a zero.
+///
+/// # Safety
+///
+/// As [`text`].
+pub(crate) unsafe fn path<'a>(pointer: *const c_char, what: &str) -> Result<&'a Path, Fault> {
+    if pointer.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the caller's promise.
+    Ok(Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(pointer) }.to_bytes())))
+}
+
 pub(crate) fn utf8(bytes: &[u8], what: impl Display) -> Result<&str, Fault> {
     std::str::from_utf8(bytes).map_err(|error| {
         Fault::new(PantileStatus::BadCode, format!("{what} is not UTF-8: {error}; pass UTF-8"))
@@ -315,6 +335,11 @@ pub extern "C" fn pantile_status_name(status: c_int) -> *const c_char {
         8 => c"PANTILE_STUDY_ONLY",
         9 => c"PANTILE_NOTHING_TO_CHECK",
         10 => c"PANTILE_PANIC",
+        11 => c"PANTILE_NOT_SERVED",
+        12 => c"PANTILE_REFUSED",
+        13 => c"PANTILE_EPOCH_OVER",
+        14 => c"PANTILE_EPOCH_LOST",
+        15 => c"PANTILE_SERVER_GONE",
         _ => c"unknown",
     };
     name.as_ptr()

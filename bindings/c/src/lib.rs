@@ -10,7 +10,7 @@
 //! * lists are given by [`answer::List`]: the room, how many there are, and nothing written if it
 //!   does not fit.
 //!
-//! Invariants: a handle never changes once it is made; outside of handles there is only a thread's
+//! Invariants: a handle never changes once it is made, but an epoch, which is locked; outside of handles there is only a thread's
 //! own scratch; `tests/the_header_is_true.rs` compares every function, structure and constant with
 //! the header, and `tests/abi.txt` with the interface promised before.
 //!
@@ -23,6 +23,7 @@
 mod answer;
 mod code;
 mod codec;
+mod epoch;
 mod locate;
 mod plan;
 mod prove;
@@ -31,6 +32,7 @@ mod stripe;
 pub use answer::*;
 pub use code::*;
 pub use codec::*;
+pub use epoch::*;
 pub use locate::*;
 pub use plan::*;
 pub use prove::*;

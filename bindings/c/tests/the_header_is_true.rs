@@ -83,7 +83,7 @@ fn functions_of_header() -> BTreeSet<String> {
 }
 
 fn rust() -> String {
-    let files = ["answer", "code", "codec", "locate", "plan", "prove"];
+    let files = ["answer", "code", "codec", "epoch", "locate", "plan", "prove"];
     files.iter().map(|file| read(&format!("src/{file}.rs"))).collect()
 }
 
@@ -190,6 +190,11 @@ fn every_status_has_its_name_and_number() {
         S::StudyOnly,
         S::NothingToCheck,
         S::Panic,
+        S::NotServed,
+        S::Refused,
+        S::EpochOver,
+        S::EpochLost,
+        S::ServerGone,
     ];
     assert_eq!(of_rust.map(|status| status as usize).to_vec(), (0..statuses.len()).collect::<Vec<_>>());
     let names: Vec<String> =
@@ -225,6 +230,7 @@ fn promise() -> String {
         ("PantileLevel", size_of::<pantile_c::PantileLevel>()),
         ("PantileProveOptions", size_of::<pantile_c::PantileProveOptions>()),
         ("PantileCodecOptions", size_of::<pantile_c::PantileCodecOptions>()),
+        ("PantileEpochOptions", size_of::<pantile_c::PantileEpochOptions>()),
         ("PantileFinding", size_of::<pantile_c::PantileFinding>()),
         ("PantileRange", size_of::<pantile_c::PantileRange>()),
     ]);

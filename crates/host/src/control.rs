@@ -46,6 +46,9 @@ const CONVERSATIONS_MAX: usize = 64;
 /// Longest time for an order to come, and for an answer to go.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Longest time for the answer to an order that changes something.
+pub(crate) const PATIENCE_LONG: Duration = Duration::from_secs(300);
+
 /// An order to a served volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
@@ -550,7 +553,7 @@ impl ScrubReport {
 ///
 /// Errors: `File` if it does not answer.
 pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> {
-    let patience = if *order == Order::Status { PATIENCE } else { PATIENCE * 5 };
+    let patience = if *order == Order::Status { PATIENCE } else { PATIENCE_LONG };
     order_within(root, order, patience)
 }
 
@@ -574,9 +577,22 @@ pub fn order_until(
 ) -> Result<Option<Answer>, FolderError> {
     let begun = Instant::now();
     let patience = patience.max(Duration::from_millis(1));
-    let until = begun + patience;
-    let path = root.join(CONTROL_SOCKET);
-    let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
+    let Some(mut stream) = connect(root)? else { return Ok(None) };
+    match say(&mut stream, order, begun + patience, is_ended) {
+        Ok(answer) => Ok(Some(answer)),
+        // It was just killed, or is ending: nothing was asked of it that could be half done.
+        Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed().min(patience) })
+        }
+        Err(error) => Err(FolderError::file("talk to", &root.join(CONTROL_SOCKET), &error)),
+    }
+}
+
+/// Connects to the server of a folder; `None`: there is none. A link in the place of the socket is
+/// refused.
+pub(crate) fn connect(root: &Path) -> Result<Option<UnixStream>, FolderError> {
+    let failed = |error: std::io::Error| FolderError::file("reach", &root.join(CONTROL_SOCKET), &error);
     let folder = match Dir::open_named(root) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
@@ -586,29 +602,25 @@ pub fn order_until(
     if folder.look(CONTROL_SOCKET).is_ok_and(|found| found.is_symlink()) {
         return Err(failed(rustix::io::Errno::LOOP.into()));
     }
-    let mut stream = match UnixStream::connect(folder.at(CONTROL_SOCKET)) {
-        Ok(stream) => stream,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    let mut say = || {
-        stream.set_write_timeout(Some(until.saturating_duration_since(Instant::now()).max(SLICE)))?;
-        let mut line = serde_json::to_string(order)?;
-        line.push('\n');
-        stream.write_all(line.as_bytes())?;
-        Ok::<Answer, std::io::Error>(serde_json::from_slice(&answer_line(&mut stream, until, is_ended)?)?)
-    };
-    match say() {
-        Ok(answer) => Ok(Some(answer)),
-        // It was just killed, or is ending: nothing can be half done.
-        Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed().min(patience) })
-        }
-        Err(error) => Err(FolderError::file("talk to", &path, &error)),
+    match UnixStream::connect(folder.at(CONTROL_SOCKET)) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error) => Err(failed(error)),
     }
+}
+
+/// Sends an order and waits for its answer until a moment, or until `is_ended`.
+pub(crate) fn say(
+    stream: &mut UnixStream,
+    order: &Order,
+    until: Instant,
+    is_ended: &dyn Fn() -> bool,
+) -> std::io::Result<Answer> {
+    stream.set_write_timeout(Some(until.saturating_duration_since(Instant::now()).max(SLICE)))?;
+    let mut line = serde_json::to_string(order)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    Ok(serde_json::from_slice(&answer_line(stream, until, is_ended)?)?)
 }
 
 /// Longest wait of one read of an answer.

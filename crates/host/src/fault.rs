@@ -5,7 +5,7 @@ use pantile_code::{CodeError, StudyOnly};
 use pantile_device::{DeviceError, Remedy};
 use pantile_format::FormatError;
 use pantile_format::volume::VolumeId;
-use pantile_volume::{OpenError, Slot};
+use pantile_volume::{Failure, OpenError, Slot};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -320,7 +320,9 @@ impl FolderError {
             FolderError::Host(HostError::Open(
                 OpenError::TooFewDevices { .. } | OpenError::NoSnapshot | OpenError::Undecided { .. },
             ))
-            | FolderError::Host(HostError::Failed(_))
+            | FolderError::Host(HostError::Failed(
+                Failure::Lost { .. } | Failure::NotDurable | Failure::NotOpen | Failure::EpochLost { .. },
+            ))
             | FolderError::NoDevices { .. }
             | FolderError::NothingFound { .. }
             | FolderError::NoSuperblockLeft
@@ -342,7 +344,8 @@ impl FolderError {
                 _ => FaultKind::System,
             },
             FolderError::Host(
-                HostError::NoSuchSlot { .. }
+                HostError::Failed(_)
+                | HostError::NoSuchSlot { .. }
                 | HostError::NoDevice { .. }
                 | HostError::SlotTaken { .. }
                 | HostError::TooShort { .. }

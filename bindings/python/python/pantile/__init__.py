@@ -16,17 +16,19 @@ from html import escape as _escape
 from types import SimpleNamespace as _SimpleNamespace
 
 from . import _pantile
-from ._errors import BusyError, CodeError, Error, NotRecoverable, SealError, ShapeError
+from ._errors import (BusyError, CodeError, EpochLost, EpochOver, Error, NotRecoverable, NotServed, SealError,
+                      ServerGone, ShapeError, VolumeError)
 from ._pantile import Code, Codec, Equation, Finding, Level, Plan, Proof, __version__, plan
+from ._volume import Epoch, Volume
 
 if _pantile.Error is not Error:
     raise ImportError("this process has imported pantile before, in another interpreter or before it was taken out "
                       "of sys.modules, and can do so once; use one interpreter, or processes")
 
 __all__ = [
-    "BusyError", "Code", "CodeError", "Codec", "Comparison", "Equation", "Error", "Finding", "Level",
-    "NotRecoverable", "Plan", "Proof", "Report", "SealError", "ShapeError", "compare", "heal", "plan",
-    "seal", "unseal", "verify",
+    "BusyError", "Code", "CodeError", "Codec", "Comparison", "Epoch", "EpochLost", "EpochOver", "Equation",
+    "Error", "Finding", "Level", "NotRecoverable", "NotServed", "Plan", "Proof", "Report", "SealError",
+    "ServerGone", "ShapeError", "Volume", "VolumeError", "compare", "heal", "plan", "seal", "unseal", "verify",
 ]
 
 

@@ -25,5 +25,26 @@ class SealError(Error):
     """A set of sealed files: what is in the way, and what to do about it."""
 
 
-for _name in ("Error", "CodeError", "ShapeError", "NotRecoverable", "BusyError", "SealError"):
+class VolumeError(Error):
+    """A served volume refuses or is not reached: what is in the way, and what to do about it."""
+
+
+class NotServed(VolumeError):
+    """Nothing serves the volume, or its sockets cannot be reached."""
+
+
+class EpochOver(VolumeError):
+    """The epoch has ended: by its policy after a silence, or by an order."""
+
+
+class EpochLost(VolumeError):
+    """A device was lost with data of the epoch that had no parity yet. The epoch is open."""
+
+
+class ServerGone(VolumeError):
+    """The server of the volume has gone or does not answer."""
+
+
+for _name in ("Error", "CodeError", "ShapeError", "NotRecoverable", "BusyError", "SealError", "VolumeError",
+              "NotServed", "EpochOver", "EpochLost", "ServerGone"):
     globals()[_name].__module__ = "pantile"

@@ -4,8 +4,8 @@
 use crate::common::folders::new;
 use crate::common::{format, geometry, memory, open, painted, until};
 use pantile_host::{
-    Answer, CONTROL_SOCKET, ControlServer, EpochOptions, Failure, Folder, FolderError, Host, HostError,
-    NewDevices, NewFolder, OnTimeout, Order, Service, Slot,
+    Answer, CONTROL_SOCKET, ControlServer, EpochError, EpochOptions, Failure, FaultKind, Folder, FolderError,
+    Host, HostError, NewDevices, NewFolder, OnTimeout, Order, ServedEpoch, Service, Slot,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -175,6 +175,125 @@ fn an_epoch_ends_with_its_connection() {
         panic!("no epoch 7")
     };
     assert!(text.contains("no epoch 7"), "{text}");
+    drop(control);
+    service.stop().expect("it stops");
+}
+
+/// A program that does not serve the volume begins and ends its epochs over the control socket.
+#[test]
+fn a_program_has_epochs_in_a_volume_that_is_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("vol");
+    let not_served = ServedEpoch::begin(&root, &first(MIB)).map(|_| ());
+    assert!(matches!(&not_served, Err(EpochError::NotServed { text }) if text.contains("pantile serve")));
+    let devices = NewDevices::Made { user_bytes: 16 << 20 };
+    Folder::create(&root, &new("raid5:3", devices)).expect("it is made");
+    let service = Arc::new(Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts"));
+    let control = ControlServer::start(&root, service.clone()).expect("it listens");
+    let (handle, open) = (service.handle(), || service.host().report().expect("it serves").epochs.len());
+    let content = |bytes: &[u8]| read(&handle, 0, MIB) == bytes;
+    let begin = |options: &EpochOptions| {
+        let epoch = ServedEpoch::begin(&root, options)?;
+        handle.within(epoch.id()).write(0, &painted(7, MIB), true).expect("it writes");
+        Ok::<_, EpochError>(epoch)
+    };
+
+    let mut epoch = begin(&first(MIB)).expect("it begins");
+    assert!(matches!(epoch.range(), (0, len) if len >= MIB as u64));
+    assert!(matches!(epoch.uri(), Err(EpochError::NotServed { text }) if text.contains("export epoch-")));
+    std::fs::write(root.join("nbd.sock"), "").expect("a name is enough");
+    assert!(epoch.uri().expect("an address").contains(&format!("/epoch-{}?socket=/", epoch.id().0)));
+    assert!(content(&vec![0; MIB]));
+    let overlaps = begin(&first(4096)).map(|_| ());
+    assert!(matches!(&overlaps, Err(EpochError::Refused { text }) if text.contains("held by open")));
+    epoch.abort().expect("it is aborted");
+    assert!(content(&vec![0; MIB]));
+    assert!(matches!(epoch.end(), Err(EpochError::Over { .. })), "what was aborted cannot be sealed");
+    let outside = EpochOptions { range: Some((1 << 40, 4096)), ..EpochOptions::default() };
+    assert!(matches!(begin(&outside), Err(EpochError::Refused { .. })));
+
+    drop(begin(&first(MIB)).expect("it begins"));
+    until(|| open() == 0);
+    assert!(content(&vec![0; MIB]), "dropped is aborted");
+    let silent = EpochOptions { idle_max: Some(Duration::from_secs(1)), ..first(MIB) };
+    let mut epoch = begin(&silent).expect("it begins");
+    until(|| open() == 0);
+    assert!(matches!(epoch.end(), Err(EpochError::Over { .. })), "it was silent too long");
+    assert!(content(&vec![0; MIB]));
+    let mut epoch = begin(&first(MIB)).expect("it begins");
+    epoch.end().expect("it ends");
+    assert!(content(&painted(7, MIB)));
+    drop(control);
+    service.stop().expect("it stops");
+}
+
+/// The first order is answered by what stands in the place of a server, and it ends at the second.
+#[test]
+fn a_program_hears_that_the_server_has_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let listener = std::os::unix::net::UnixListener::bind(folder.path().join(CONTROL_SOCKET));
+    let listener = listener.expect("it listens");
+    let answers = std::thread::spawn(move || {
+        for last in [
+            "{\"answer\":\"epoch\",\"epoch\":5,\"offset\":0,\"len_bytes\":4096}",
+            "{\"answer\":\"done\",\"text\":\"\"}",
+            "no answer",
+        ] {
+            let (stream, _) = listener.accept().expect("a program");
+            let mut lines = BufReader::new(&stream).lines();
+            lines.next().expect("an order").expect("an order");
+            writeln!(&stream, "{last}").expect("it reads");
+            if last.contains("epoch") {
+                lines.next().expect("an order").expect("an order");
+            }
+        }
+    });
+    let mut epoch = ServedEpoch::begin(folder.path(), &first(MIB)).expect("it begins");
+    for _ in 0..2 {
+        let gone = epoch.end();
+        assert!(matches!(&gone, Err(EpochError::Gone { text }) if text.contains("has ended")), "{gone:?}");
+    }
+    for _ in 0..2 {
+        assert!(matches!(ServedEpoch::begin(folder.path(), &first(MIB)), Err(EpochError::Gone { .. })));
+    }
+    answers.join().expect("no panic");
+}
+
+/// Data without parity are lost with their device: the end says so, and the program writes again.
+#[test]
+fn a_program_is_told_what_its_epoch_has_lost() {
+    let lost = Failure::EpochLost { epoch: pantile_host::EpochId(5), ranges: Vec::new() };
+    let not_there = Failure::NoSuchEpoch { epoch: pantile_host::EpochId(5) };
+    let kinds = [lost, not_there].map(|failure| FolderError::Host(HostError::Failed(failure)).kind());
+    assert_eq!(kinds, [FaultKind::Losses, FaultKind::Input]);
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("vol");
+    let devices = NewDevices::Made { user_bytes: 256 << 20 };
+    Folder::create(&root, &new("raid5:3", devices)).expect("it is made");
+    let service = Arc::new(Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts"));
+    let control = ControlServer::start(&root, service.clone()).expect("it listens");
+    // More than stays in memory, and a block of each stripe is left out: none gets its parity early.
+    let stripe = service.host().geometry().stripe_blocks() as usize * 4096;
+    let range = Some((0, 48 * MIB as u64));
+    let options = EpochOptions { range, age_max: None, ..EpochOptions::default() };
+    let mut epoch = ServedEpoch::begin(&root, &options).expect("it begins");
+    let within = service.handle().within(epoch.id());
+    let (old, new) = (painted(3, stripe - 4096), painted(4, stripe - 4096));
+    let write = |bytes: &[u8]| {
+        for nth in 0..48 * MIB / stripe {
+            within.write((nth * stripe) as u64, bytes, false).expect("it writes");
+        }
+    };
+    write(&old);
+    within.flush().expect("it flushes");
+    let failed = service.obey(&Order::Fail { device: 1, lose_data: true });
+    assert!(matches!(failed, Answer::Done { .. }), "{failed:?}");
+    let lost = epoch.end();
+    assert!(matches!(&lost, Err(EpochError::Lost { text }) if text.contains("write them again")), "{lost:?}");
+    write(&new);
+    epoch.end().expect("it was written again");
+    assert!(read(&service.handle(), stripe as u64, new.len()) == new);
     drop(control);
     service.stop().expect("it stops");
 }

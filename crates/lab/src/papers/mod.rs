@@ -12,6 +12,7 @@ pub mod dcode_read;
 mod dcode_writes;
 pub mod executed;
 pub mod raidp;
+pub mod raidp_engine;
 mod raidp_hdfs;
 pub mod raidq;
 pub mod raidq_speed;

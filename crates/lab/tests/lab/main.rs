@@ -3,6 +3,7 @@
 mod delayed_parity_in_one_page;
 mod driven_replays_equal_counted_plans;
 mod durability_is_found_two_ways;
+mod raidp_is_run_beside_copies;
 mod the_exascale_simulation_counts_exactly;
 mod the_exascale_simulation_fits_the_volume;
 mod the_lab_tells_the_truth_about_the_volume;

@@ -7,7 +7,7 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes::{self, Reached};
 use clap::{Args, Subcommand, ValueEnum};
-use pantile_host::{Answer, EpochReport, OnTimeout, Order};
+use pantile_host::{Answer, EpochReport, OnTimeout, Order, nbd_uri};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -198,8 +198,7 @@ impl Start {
         };
         let export = format!("epoch-{epoch}");
         let socket = volumes::absolute(&self.folder)?.join("nbd.sock");
-        let escaped = super::serve::escaped(&socket.to_string_lossy());
-        let uri = socket.exists().then(|| format!("nbd+unix:///{export}?socket={escaped}"));
+        let uri = socket.exists().then(|| nbd_uri("nbd", &export, &socket));
         match self.json {
             true => print_json(&StartJson {
                 output_version: OUTPUT_VERSION,

@@ -12,7 +12,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use pantile_kernel::Tier;
 use pantile_lab::Report;
 use pantile_lab::exascale as wcl;
-use pantile_lab::papers::{dcode_engine, dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
+use pantile_lab::papers::{
+    dcode_engine, dcode_load, dcode_read, executed, raidp, raidp_engine, raidq, recovery, shec,
+};
 
 /// Experiments of the papers on erasure codes, run again beside their numbers.
 ///
@@ -71,7 +73,7 @@ enum What {
     /// SHEC: recovery overhead, fatal sets, durability
     Shec(Shown),
     /// RAIDP: layout, recovery time, network and storage, tolerance
-    Raidp(Shown),
+    Raidp(Raidp),
     /// All of the above in one report
     Papers(Papers),
     /// The Write Cache Layer paper's simulation: gains of a cache layer and of delayed parity
@@ -120,6 +122,16 @@ struct Papers {
     no_throughput: bool,
 }
 
+#[derive(Args)]
+struct Raidp {
+    #[command(flatten)]
+    shown: Shown,
+    /// Also run volumes of RAIDP, of two and three copies and of RAID-6 on 16 disks in virtual
+    /// time: write, write again, read, one disk lost, two lost.
+    #[arg(long)]
+    execute: bool,
+}
+
 type Experiment = (&'static str, Box<dyn FnOnce(usize) -> Result<Report, Failure>>);
 
 fn experiment(name: &'static str, run: impl FnOnce(usize) -> Report + 'static) -> Experiment {
@@ -155,7 +167,17 @@ impl Lab {
                 ("RAIDq", of.shown, vec![raidq(kernels)])
             }
             What::Shec(shown) => ("SHEC", shown, vec![shingled]),
-            What::Raidp(shown) => ("RAIDP", shown, vec![mirrored]),
+            What::Raidp(of) => {
+                let mut all = vec![mirrored];
+                if of.execute {
+                    let make = |threads| {
+                        let options = raidp_engine::Options { threads, ..raidp_engine::Options::default() };
+                        raidp_engine::run(&options).map_err(lab_engine::failed)
+                    };
+                    all.push((raidp_engine::NAME, Box::new(make)));
+                }
+                ("RAIDP", of.shown, all)
+            }
             What::Search(search) => return search.run(terminal),
             What::Completions(completions) => return completions.run(),
             What::Papers(of) => {

@@ -8,8 +8,8 @@ use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile_host::{
-    Answer, CONTROL_SOCKET, Folder, FolderError, MEMORY_LEAST, Order, SocketFault, StatusReport, order,
-    remove_dead_socket,
+    Answer, CONTROL_SOCKET, Folder, FolderError, MEMORY_LEAST, Order, SocketFault, StatusReport, nbd_uri,
+    order, remove_dead_socket,
 };
 use serde::Serialize;
 use std::ffi::OsString;
@@ -259,7 +259,7 @@ impl Serve {
         };
         let words = vec!["--unix".into(), socket.clone().into()];
         let scheme = if self.tls_certificates.is_some() { "nbds" } else { "nbd" };
-        let uri = format!("{scheme}+unix:///?socket={}", escaped(&socket.to_string_lossy()));
+        let uri = nbd_uri(scheme, "", &socket);
         Ok((uri, Some(socket), words))
     }
 }
@@ -325,14 +325,6 @@ pub fn remove_dead(socket: &Path) -> Result<(), Failure> {
         SocketFault::InUse => Failure::Input(format!("something else listens on {called}; choose another.")),
         SocketFault::Folder(error) => volumes::failure(&error),
     })
-}
-
-/// Returns a path for a URI.
-pub fn escaped(path: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
-    path.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 fn joined(key: &str, path: &Path) -> OsString {
@@ -413,10 +405,5 @@ mod tests {
         ] {
             assert_eq!(request_bytes(outstanding, connections), request);
         }
-    }
-
-    #[test]
-    fn a_path_in_a_uri_is_escaped() {
-        assert_eq!(escaped("/a b/ä+&?.sock"), "/a%20b/%C3%A4%2B%26%3F.sock");
     }
 }
