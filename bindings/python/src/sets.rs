@@ -124,7 +124,7 @@ pub fn verify(
     ignore_checksums: bool,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let options = files::VerifyOptions { set: set.into(), ignore_checksums };
+    let options = files::VerifyOptions { set: set.into(), ignore_checksums, share: None };
     reported(py, progress, move |heard| files::verify(&options, heard))
 }
 
