@@ -60,7 +60,7 @@ struct System {
     volumes: usize,
 }
 
-/// Results of a system, in the order of the table; `None`: it does not come to that.
+/// Results of a system, in the order of the table; `None`: data were lost before.
 type Values = [Option<f64>; QUANTITIES.len()];
 
 const QUANTITIES: [&str; 13] = [
@@ -248,7 +248,7 @@ impl<'s> Run<'s> {
             let block = random.below(blocks);
             let first = UserBlock(block);
             match is_write {
-                // What is there, so that a later comparison holds.
+                // The present content, so that a later comparison holds.
                 true => Ask::Write { first, contents: vec![content(block, writes)], durable: true },
                 false => Ask::Read { first, count: 1 },
             }

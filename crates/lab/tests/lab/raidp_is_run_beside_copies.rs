@@ -3,7 +3,7 @@
 use pantile_lab::Kind;
 use pantile_lab::papers::raidp_engine::{NAME, Options, run};
 
-/// The numbers follow from layouts: what is read for a lost disk, what a write costs, and which
+/// The numbers follow from layouts: reads for a lost disk, the cost of a write, and which
 /// losses are fatal.
 #[test]
 fn the_engine_recovers_what_the_layouts_can() {
