@@ -3,6 +3,7 @@
 
 mod advise;
 mod assemble;
+mod assemble_scan;
 mod attach;
 mod bench;
 mod ceph;
