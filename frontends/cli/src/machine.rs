@@ -6,3 +6,4 @@ pub mod config;
 pub mod deliver;
 pub mod look;
 pub mod metrics;
+pub mod smart;

@@ -6,6 +6,7 @@ mod text;
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
+use crate::machine::smart::{DiskSmart, of_disks};
 use crate::progress::Last;
 use crate::sets::{self, Versioned};
 use crate::terminal::{Terminal, print, print_json};
@@ -430,6 +431,8 @@ struct StatusJson<'r> {
     ended: Option<String>,
     #[serde(flatten)]
     report: &'r StatusReport,
+    /// The health of its disks, where smartctl can read it.
+    smart: &'r [DiskSmart],
 }
 
 pub fn print_status(
@@ -445,10 +448,11 @@ pub fn print_status(
         Some(why) => report.clone().server_ended(&sets::name(why)),
         None => report.clone(),
     };
+    let smart = &of_disks(&report.disks.disks);
     match json {
-        true => print_json(&Versioned::new(&StatusJson { served, uri, ended, report }))?,
+        true => print_json(&Versioned::new(&StatusJson { served, uri, ended, report, smart }))?,
         false => {
-            let seen = Seen { root, served, uri: uri.as_deref() };
+            let seen = Seen { root, served, uri: uri.as_deref(), smart };
             print(&status_text(report, seen, terminal))?;
         }
     }

@@ -162,6 +162,11 @@ fn of_volume(found: &mut Conditions, volume: &VolumeLook, now: u64, thresholds: 
             for finding in &report.findings {
                 add(key(finding), word_of(finding), finding.text.clone(), false);
             }
+            for disk in &volume.smart {
+                for (kind, said, text) in disk.sentences(&volume.folder) {
+                    add(format!("smart {} {kind}", disk.disk), said, text, false);
+                }
+            }
             let scrub = report.scrub.as_ref().filter(|scrub| scrub.ended_at > 0 && !scrub.stopped);
             let age = scrub.map(|scrub| now.saturating_sub(scrub.ended_at.unsigned_abs()));
             if let Some(age) = age.filter(|age| thresholds.scrub_age > 0 && *age > thresholds.scrub_age) {

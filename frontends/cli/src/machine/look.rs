@@ -4,8 +4,9 @@ use crate::commands::attached_folders;
 use crate::failure::Failure;
 use crate::machine::all::{LastRun, Task, now};
 use crate::machine::config::Config;
+use crate::machine::smart::{Answers, DiskSmart};
 use crate::volumes;
-use pantile_host::{Answer, Order, StatusReport, order_within};
+use pantile_host::{Answer, DiskReport, Order, StatusReport, order_within};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub struct Looked {
 pub struct VolumeLook {
     pub folder: PathBuf,
     pub found: VolumeFound,
+    /// The health of its disks, as far as it is known.
+    pub smart: Vec<DiskSmart>,
 }
 
 /// State of a volume in a look.
@@ -48,12 +51,26 @@ pub fn look(config: &Config) -> Looked {
         .values()
         .map(|volume| std::fs::canonicalize(&volume.folder).unwrap_or_else(|_| volume.folder.clone()));
     folders.extend(configured.chain(attached_folders()).map(|folder| (folder, ())));
-    let volumes = folders.into_keys().map(|folder| VolumeLook { found: look_at(&folder), folder }).collect();
+    let look = |folder: PathBuf| VolumeLook { found: look_at(&folder), folder, smart: Vec::new() };
+    let mut volumes: Vec<VolumeLook> = folders.into_keys().map(look).collect();
+    let disks: Vec<&DiskReport> = volumes.iter().flat_map(VolumeLook::disks).collect();
+    let answers = Answers::of(&config.state, &disks);
+    volumes.iter_mut().for_each(|volume| volume.smart = answers.on(volume.disks()));
     let runs = |name: &String| {
         let of = |task| (task, LastRun::read(&config.state, task, name));
         SetLook { name: name.clone(), runs: [Task::Seal, Task::Verify].map(of).into() }
     };
     Looked { at: now(), volumes, sets: config.set.keys().map(runs).collect() }
+}
+
+impl VolumeLook {
+    /// Returns the disks that its server names.
+    fn disks(&self) -> &[DiskReport] {
+        match &self.found {
+            VolumeFound::Served(report) => &report.disks.disks,
+            VolumeFound::NotServed | VolumeFound::NoAnswer(_) => &[],
+        }
+    }
 }
 
 fn look_at(folder: &std::path::Path) -> VolumeFound {
