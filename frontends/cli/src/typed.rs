@@ -57,6 +57,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["diff", "changes"], "'pantile seal PATH --out DIR --dry-run' shows the changes since the last seal"),
     (&["init", "mkfs", "format", "new", "make"], "'pantile create VOL DEVICE...' makes a volume"),
     (&["state", "health", "stat", "detail", "details", "query"], "'pantile status VOL' shows a volume"),
+    (&["history", "log", "journal"], "'pantile events VOL' prints what happened to a volume"),
     (&["version"], "'pantile --version' prints it"),
     (&["benchmark", "speed", "perf"], "'pantile bench CODE' measures a code"),
     (&["draw", "print", "describe"], "'pantile show CODE' draws a code"),

@@ -19,6 +19,7 @@ pub mod delayed;
 mod demo;
 mod durability;
 mod encode;
+mod events;
 mod exascale;
 mod explain;
 mod heal;
@@ -77,6 +78,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
             "create",
             "serve",
             "status",
+            "events",
             "attach",
             "detach",
             "stop",
@@ -139,6 +141,7 @@ pub enum Command {
     Create(create::Create),
     Serve(serve::Serve),
     Status(status::Status),
+    Events(events::Events),
     #[command(hide = true)]
     KeepServed(keep::KeepServed),
     Stop(stop::Stop),
@@ -224,6 +227,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Create(command) => command.run(terminal),
         Command::Serve(command) => command.run(),
         Command::Status(command) => command.run(terminal),
+        Command::Events(command) => command.run(),
         Command::KeepServed(command) => command.run(),
         Command::Stop(command) => command.run(),
         Command::Attach(command) => command.run(),

@@ -1,11 +1,9 @@
 //! `pantile status`: shows the state of a volume.
 
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::sets;
 use crate::terminal::{Terminal, print};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{EventReport, when};
 use std::path::PathBuf;
 
 /// Show how many more devices can fail, faults, and what to do next
@@ -66,8 +64,7 @@ impl Status {
             };
         }
         if self.events {
-            let line = |event: &EventReport| format!("{}  {}\n", when(event.at), sets::name(&event.text));
-            print(&report.events.iter().map(line).collect::<String>())?;
+            print(&super::events::text(&report.events))?;
             return Ok(Verdict::Good);
         }
         volumes::print_status(&self.folder, &report, served, self.json, terminal)

@@ -92,6 +92,31 @@ fn a_volume_lives_through_losses() {
 }
 
 #[test]
+fn events_are_kept_over_restarts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    assert_eq!(ok(folder, "events vol"), "");
+    // Each of these commands opens the volume and closes it again.
+    ok(folder, "fail vol 3");
+    ok(folder, "replace vol 3 vol/device-03.pantile");
+    ok(folder, "rebuild vol");
+    let said = ok(folder, "events vol");
+    let texts: Vec<&str> =
+        said.lines().filter_map(|line| line.split_once("  ")).map(|(_, text)| text).collect();
+    let at = |start: &str| texts.iter().position(|text| text.starts_with(start)).expect(&said);
+    assert!(at("Device 3 was lost") < at("Device 3 has all that it should have."), "{said}");
+    assert_eq!(ok(folder, "status vol --events"), said);
+    let json = json_of(folder, "events vol");
+    assert_eq!((&json["output_version"], &json["events"][0]["device"]), (&1.into(), &3.into()));
+    assert_fault(&at_follow(folder), 2, &["not served; 'pantile serve vol'"], "--follow");
+}
+
+fn at_follow(folder: &Path) -> Run {
+    at(folder, "events vol --follow")
+}
+
+#[test]
 fn all_volumes_are_found_and_looking_writes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let folder = directory.path();
