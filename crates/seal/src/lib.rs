@@ -53,7 +53,7 @@ pub use fault::{Fault, FaultKind, ranges};
 pub use pantile_format::LeftOut;
 
 pub use options::{
-    DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,
+    DiskAt, FilesMax, HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, System, UnsealOptions,
     VerifyOptions, World,
 };
 pub use report::{

@@ -82,15 +82,17 @@ pub struct SealOptions {
     /// the set keeps it.
     pub left_out: Option<LeftOut>,
     /// How many files may be forgotten, because they are gone, without being asked for.
-    pub removed_max: RemovedMax,
+    pub removed_max: FilesMax,
+    /// How many files may be changed without being asked for; no limit unless given.
+    pub changed_max: Option<FilesMax>,
     /// Only says what would be done.
     pub dry_run: bool,
 }
 
-/// How many files of a source may be gone before sealing is refused: it is more likely not mounted
-/// then.
+/// Largest number of files of a source that are forgotten or changed without a question. More are
+/// gone of a disk that is not mounted, or changed by malware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RemovedMax {
+pub enum FilesMax {
     /// Half of them, or ten; and in a directory that is empty now, ten.
     #[default]
     Half,
@@ -98,6 +100,20 @@ pub enum RemovedMax {
     Files(u64),
     /// So many of each hundred that are sealed.
     Percent(u64),
+}
+
+/// Number of files that an owner who tidies up removes.
+pub(crate) const FEW: u64 = 10;
+
+impl FilesMax {
+    /// True if this number of files, of those that are sealed, is more than allowed.
+    pub(crate) fn is_exceeded(self, files: u64, of: u64) -> bool {
+        match self {
+            FilesMax::Half => files > FEW && files.saturating_mul(2) > of,
+            FilesMax::Files(most) => files > most,
+            FilesMax::Percent(most) => files.saturating_mul(100) > of.saturating_mul(most),
+        }
+    }
 }
 
 impl SealOptions {
@@ -121,7 +137,8 @@ impl SealOptions {
             accept_changes: false,
             effort: None,
             left_out: None,
-            removed_max: RemovedMax::Half,
+            removed_max: FilesMax::Half,
+            changed_max: None,
             dry_run: false,
         }
     }
