@@ -22,7 +22,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use text::{Seen, status_text};
-pub use text::{disks_text, ranges_text, scrub_text};
+pub use text::{disks_text, margin_text, next_step, ranges_text, scrub_text, under_way_text, used_text};
 
 /// Longest time in which a server can be starting or ending.
 const BETWEEN: Duration = Duration::from_secs(10);
@@ -119,6 +119,17 @@ pub enum Reached {
     Served(PathBuf),
     /// Open in this process until the command ends.
     Here(Box<Service>),
+}
+
+/// Returns the status of a volume, or the survey of one that cannot be opened; and if it is served.
+pub fn status_or_survey(root: &Path) -> Result<(Box<StatusReport>, bool), Failure> {
+    let reached = match look_or_survey(root)? {
+        Ok(reached) => reached,
+        Err((survey, _)) => return Ok((survey, false)),
+    };
+    let (report, served) = (reached.status(), reached.is_served());
+    reached.end()?;
+    Ok((Box::new(report?), served))
 }
 
 /// Reaches the volume of a folder over its control socket, or opens it here if it is not served.

@@ -44,6 +44,7 @@ mod serve;
 mod show;
 mod shown;
 mod status;
+mod status_all;
 mod stop;
 mod trace;
 mod unseal;

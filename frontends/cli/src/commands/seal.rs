@@ -113,7 +113,7 @@ pub struct Seal {
     removed_max: Option<FilesMax>,
     /// Largest number of files of a PATH that may be changed, a number or a share such as 20%; more
     /// are refused, as after malware. No limit by default.
-    #[arg(long, value_name = "N|P%", value_parser = files_max)]
+    #[arg(long, value_name = "N|P%", value_parser = files_max, hide_short_help = true)]
     changed_max: Option<FilesMax>,
     /// Only print the changes; write nothing.
     #[arg(long)]

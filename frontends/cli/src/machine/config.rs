@@ -112,7 +112,7 @@ pub struct MonitorConfig {
     /// Seconds between two looks.
     #[serde(deserialize_with = "seconds")]
     pub every: u64,
-    /// The address of `/metrics`; without it there is no such page.
+    /// The address of the status page and of `/metrics`; without it there are none.
     pub listen: Option<SocketAddr>,
     /// Seconds that the delivery of one message may take.
     #[serde(deserialize_with = "seconds")]

@@ -191,7 +191,8 @@ fn text(changes: &[Change]) -> String {
     out
 }
 
-fn host() -> String {
+/// Returns the name of this machine.
+pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
     if plain.is_empty() { "localhost".into() } else { plain }

@@ -4,11 +4,11 @@ use crate::commands::attached_folders;
 use crate::failure::Failure;
 use crate::machine::all::{LastRun, Task, now};
 use crate::machine::config::Config;
-use crate::machine::smart::{Answers, DiskSmart};
+use crate::machine::smart::{Answers, DiskSmart, of_disks};
 use crate::volumes;
 use pantile_host::{Answer, DiskReport, Order, StatusReport, order_within};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longest wait for a server's answer, so that one that hangs does not block the look.
@@ -33,6 +33,8 @@ pub struct VolumeLook {
 /// State of a volume in a look.
 pub enum VolumeFound {
     Served(Box<StatusReport>),
+    /// Not served, and opened to look.
+    Closed(Box<StatusReport>),
     NotServed,
     NoAnswer(String),
 }
@@ -43,8 +45,33 @@ pub struct SetLook {
     pub runs: Vec<(Task, Option<LastRun>)>,
 }
 
-/// Looks at the volumes of the configuration and at those that are attached, and at the sets.
+/// Looks at the volumes of the configuration and at those that are attached, and at the sets. A
+/// volume that is not served is not opened.
 pub fn look(config: &Config) -> Looked {
+    look_by(config, look_at)
+}
+
+/// Looks as `look` does, and opens volumes that are not served to read their status.
+pub fn look_closer(config: &Config) -> Looked {
+    look_by(config, |folder| match look_at(folder) {
+        VolumeFound::NotServed => match volumes::status_or_survey(folder) {
+            Ok((report, true)) => VolumeFound::Served(report),
+            Ok((report, false)) => VolumeFound::Closed(report),
+            Err(_) => VolumeFound::NotServed,
+        },
+        found => found,
+    })
+}
+
+/// Returns the look at one volume, of which the status is known.
+pub fn look_of(folder: PathBuf, report: StatusReport, served: bool) -> Looked {
+    let smart = of_disks(&report.disks.disks);
+    let report = Box::new(report);
+    let found = if served { VolumeFound::Served(report) } else { VolumeFound::Closed(report) };
+    Looked { at: now(), volumes: vec![VolumeLook { folder, found, smart }], sets: Vec::new() }
+}
+
+fn look_by(config: &Config, look_at: impl Fn(&Path) -> VolumeFound) -> Looked {
     let mut folders: BTreeMap<PathBuf, ()> = BTreeMap::new();
     let configured = config
         .volume
@@ -67,13 +94,13 @@ impl VolumeLook {
     /// Returns the disks that its server names.
     fn disks(&self) -> &[DiskReport] {
         match &self.found {
-            VolumeFound::Served(report) => &report.disks.disks,
+            VolumeFound::Served(report) | VolumeFound::Closed(report) => &report.disks.disks,
             VolumeFound::NotServed | VolumeFound::NoAnswer(_) => &[],
         }
     }
 }
 
-fn look_at(folder: &std::path::Path) -> VolumeFound {
+fn look_at(folder: &Path) -> VolumeFound {
     match order_within(folder, &Order::Status, PATIENCE) {
         Ok(Some(Answer::Status(report))) => VolumeFound::Served(report),
         Ok(None) => VolumeFound::NotServed,

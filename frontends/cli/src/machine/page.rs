@@ -2,7 +2,7 @@
 
 use crate::describe::count;
 use crate::machine::all::{LastRun, Task};
-use crate::machine::conditions::Conditions;
+use crate::machine::conditions::{Conditions, worst_first};
 use crate::machine::deliver;
 use crate::machine::look::{Looked, SetLook, VolumeFound, VolumeLook};
 use crate::sets;
@@ -52,9 +52,8 @@ pub fn text(looked: &Looked, wrong: &Conditions, refresh: Option<u64>) -> String
         more => (format!("{more} things are wrong"), "bad"),
     };
     let host = escape(&deliver::host());
-    let refresh = refresh.map_or(String::new(), |every| {
-        format!("<meta http-equiv=\"refresh\" content=\"{every}\">\n")
-    });
+    let refresh =
+        refresh.map_or(String::new(), |every| format!("<meta http-equiv=\"refresh\" content=\"{every}\">\n"));
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" \
@@ -67,7 +66,7 @@ pub fn text(looked: &Looked, wrong: &Conditions, refresh: Option<u64>) -> String
     );
     if !wrong.is_empty() {
         out.push_str("<ul>\n");
-        for condition in wrong.values() {
+        for condition in worst_first(wrong) {
             let (about, text) = (shown(&condition.about), shown(&condition.text));
             let _ = writeln!(out, "<li><b>{about}</b>: {text}</li>");
         }
@@ -222,7 +221,7 @@ fn sets_table(out: &mut String, all: &[SetLook]) {
 }
 
 /// Returns time and result of a run, and its tone.
-fn last_run(last: Option<&LastRun>) -> (String, &'static str) {
+pub fn last_run(last: Option<&LastRun>) -> (String, &'static str) {
     let Some(last) = last else { return ("never by --all".into(), "warn") };
     let at = when(i64::try_from(last.ended_at).unwrap_or(0));
     match last.status {

@@ -53,9 +53,9 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
             let _ = writeln!(out, "{text}");
         }
     }
-    out.push_str(&under_way(report, served));
+    out.push_str(&under_way_text(report, served));
     if report.opens {
-        let _ = writeln!(out, "{}", used(report));
+        let _ = writeln!(out, "{}", used_text(report));
         let _ = writeln!(out, "{}", scrub_text(report));
     }
     out.push('\n');
@@ -66,7 +66,7 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
     if report.opens {
         out.push_str(&details(report));
     }
-    if let Some(next) = next_step(report, seen) {
+    if let Some(next) = next_step(report, seen.root, served) {
         let _ = writeln!(out, "\nNext: {next}");
     }
     out
@@ -126,13 +126,13 @@ pub fn disks_text(disks: &DisksReport) -> String {
 }
 
 /// Returns the used and total space.
-fn used(report: &StatusReport) -> String {
+pub fn used_text(report: &StatusReport) -> String {
     let share = 100.0 * report.used_bytes as f64 / report.len_bytes.max(1) as f64;
     format!("Used {} of {} ({share:.0} %).", sets::bytes(report.used_bytes), sets::bytes(report.len_bytes))
 }
 
 /// Returns lines on work in progress: rebuild, copies, limits.
-fn under_way(report: &StatusReport, served: bool) -> String {
+pub fn under_way_text(report: &StatusReport, served: bool) -> String {
     let mut out = String::new();
     if let (Some(rebuild), false) = (&report.rebuild, served) {
         let _ = writeln!(
@@ -209,8 +209,8 @@ fn details(report: &StatusReport) -> String {
 }
 
 /// Returns the command that the operator runs next; `None` if none is necessary.
-fn next_step(report: &StatusReport, seen: Seen<'_>) -> Option<String> {
-    let vol = sets::quoted(seen.root);
+pub fn next_step(report: &StatusReport, root: &Path, served: bool) -> Option<String> {
+    let vol = sets::quoted(root);
     let lost = report.devices.iter().find(|device| device.state == DeviceWord::Lost);
     let is_running =
         |device: &DeviceReport| device.state == DeviceWord::Rebuilding || device.replacement.is_some();
@@ -227,12 +227,12 @@ fn next_step(report: &StatusReport, seen: Seen<'_>) -> Option<String> {
         ));
     }
     if report.rebuild.is_some() || report.devices.iter().any(is_running) {
-        return Some(match seen.served {
+        return Some(match served {
             true => format!("wait, or watch it: pantile rebuild {vol} --wait"),
             false => format!("pantile serve {vol}"),
         });
     }
-    match (seen.served, &report.scrub) {
+    match (served, &report.scrub) {
         (false, _) => Some(format!("pantile serve {vol}")),
         (true, None) => Some(format!("read everything once: pantile scrub {vol}")),
         (true, Some(_)) => None,

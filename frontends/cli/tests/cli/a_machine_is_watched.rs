@@ -307,6 +307,40 @@ fn a_disk_that_fails_soon_is_reported_and_asked_each_half_hour() {
 }
 
 #[test]
+fn the_status_of_the_machine_begins_with_what_is_wrong() {
+    let folder = machine("");
+    let folder = folder.path();
+    for (vol, code) in [("tank", "raid6:2"), ("pond", "mirror:2")] {
+        assert_eq!(at(folder, &format!("create {vol} --size 8M --code {code}")).status, 0);
+    }
+    let place = folder.display();
+    let path = folder.join("pantile.toml");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let volumes = format!("[volume.tank]\nfolder = '{place}/tank'\n[volume.pond]\nfolder = '{place}/pond'\n");
+    std::fs::write(&path, format!("{text}{volumes}")).expect("it writes");
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+    assert_eq!(at(folder, "fail tank 1").status, 0);
+    let run = at(folder, "status --all=pantile.toml");
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!((run.status, lines[0]), (1, "3 things are wrong with 2 volumes and 1 set:"), "{}", run.stdout);
+    assert!(lines[1].contains("tank: Device 1 is lost"), "the worst is first: {}", run.stdout);
+    for part in ["Device 1 is lost", "degraded, not served", "clean, not served", "never by --all"] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let run = at(folder, "status --all=pantile.toml --html all.html");
+    assert_eq!((run.status, run.stdout.as_str()), (1, ""), "{}", run.stderr);
+    let page = std::fs::read_to_string(folder.join("all.html")).expect("a page");
+    let body = page.split_once("<body>\n").expect("a body").1;
+    assert!(body.starts_with("<h1 class=\"bad\">3 things are wrong</h1>"), "{body}");
+    assert!(!page.contains("<script") && !page.contains("http://"), "{page}");
+    let run = at(folder, "status pond --html pond.html");
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let page = std::fs::read_to_string(folder.join("pond.html")).expect("a page");
+    assert!(page.contains("Nothing is wrong</h1>") && page.contains("1 more device can fail"), "{page}");
+    assert_fault(&at(folder, "status --all --lost"), 2, &["--lost"], "status");
+}
+
+#[test]
 fn numbers_are_served_on_loopback() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
     let folder = machine(&format!("[monitor]\nlisten = '127.0.0.1:{port}'\n"));
@@ -338,7 +372,13 @@ fn numbers_are_served_on_loopback() {
     };
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("text/plain; version=0.0.4"), "{answer}");
     assert!(answer.contains("pantile_set_seal_status{set=\"pool\"} 0\n"), "{answer}");
-    assert!(page("/").starts_with("HTTP/1.1 404 "));
+    let status = page("/");
+    assert!(status.starts_with("HTTP/1.1 200 ") && status.contains("text/html; charset=utf-8"), "{status}");
+    assert!(
+        status.contains("<h1 class=\"good\">Nothing is wrong</h1>") && status.contains("pool"),
+        "{status}"
+    );
+    assert!(page("/else").starts_with("HTTP/1.1 404 "));
     monitor.kill().expect("it ends");
     monitor.wait().expect("it ends");
 }

@@ -116,5 +116,5 @@ fn examples_without_volume_or_set_work_as_shown() {
         done += 1;
     }
     println!("{done} examples, {cut} of them cut short after {LONG_ENOUGH:?}; {left_out} left out");
-    assert!(done >= 40 && left_out < 110, "{done} examples, {left_out} left out");
+    assert!(done >= 40 && left_out < 120, "{done} examples, {left_out} left out");
 }
