@@ -11,7 +11,7 @@ use crate::opening::open_as;
 use crate::superblocks::{copy_under_way, newest_superblock};
 use crate::timely::{PATIENCE, Timely};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError};
-use pantile_format::volume::{Superblock, VolumeId};
+use pantile_format::volume::{Claim, Superblock, VolumeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -46,8 +46,10 @@ pub struct FoundVolume {
     pub volume: VolumeId,
     /// The devices that name it.
     pub paths: Vec<PathBuf>,
-    /// Process and host that serve it, or can.
+    /// Process and host that serve it.
     pub served_by: Option<(u32, String)>,
+    /// Process and host of a claim that was not given back: only watching it tells if it is served.
+    pub claimed_by: Option<(u32, String)>,
     /// Its devices; an error if they contradict each other.
     pub state: Result<Assembled, FolderError>,
 }
@@ -72,10 +74,7 @@ fn find_by(
 ) -> FoundVolumes {
     let look = |path: &PathBuf| {
         let device = match open(path) {
-            Err(DeviceError::NotThere { errno: NO_MEDIUM, .. } | DeviceError::TooSmall { .. }) => {
-                return None;
-            }
-            Err(DeviceError::System { errno: NO_MEDIUM, .. }) => return None,
+            Err(DeviceError::Gone { errno: NO_MEDIUM, .. } | DeviceError::TooSmall { .. }) => return None,
             Err(error) => return Some(Err(error.to_string())),
             Ok(device) => device,
         };
@@ -144,13 +143,12 @@ fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Optio
     let devices: Vec<Option<Arc<dyn Device>>> =
         members().map(|(_, seen)| Some(seen.device.clone())).collect();
     let claims = claim::held(&devices, newest, None);
-    let serves = |claim: &&pantile_format::volume::Claim| {
-        own.is_none_or(|own| own.serves(&claim.claimant) != Some(false))
+    let claimant = |serves: Option<bool>| {
+        let is_it = |claim: &&Claim| own.and_then(|own| own.serves(&claim.claimant)) == serves;
+        let claim = claims.iter().find(is_it)?;
+        Some((claim.claimant.process, claim.claimant.host.clone()))
     };
-    let served_by = claims.iter().find(serves).map(|claim| {
-        let claimant = &claim.claimant;
-        (claimant.process, claimant.host.clone())
-    });
+    let (served_by, claimed_by) = (claimant(Some(true)), claimant(None));
     // A device whose front was overwritten is known by the place of the copy behind its chunks.
     let can_be_its = seen.iter().filter(|(_, seen)| seen.of().is_none() || is_own(seen));
     let looked: Vec<Looked> =
@@ -160,7 +158,7 @@ fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Optio
     if let Ok(found) = &mut state {
         found.left_out.retain(|(path, why)| why != NOTHING || paths.contains(path));
     }
-    Some(FoundVolume { name: newest.name.clone(), volume: id, paths, served_by, state })
+    Some(FoundVolume { name: newest.name.clone(), volume: id, paths, served_by, claimed_by, state })
 }
 
 /// Returns the block devices of this machine that nothing uses, and the others with their use.
@@ -256,7 +254,7 @@ mod tests {
                     offset_bytes: 0,
                     len_bytes: 0,
                 };
-                Err(DeviceError::System { at, errno: NO_MEDIUM })
+                Err(DeviceError::from_errno(at, NO_MEDIUM))
             }
             _ => Ok(memory("well")),
         });
@@ -265,6 +263,34 @@ mod tests {
         assert!(path == Path::new("dead") && why.contains("dead"), "{why}");
         assert_eq!((found.volumes.len(), found.others), (0, 1));
         dead.layer().open();
+    }
+
+    #[test]
+    fn a_claim_of_a_server_is_told_from_one_that_was_left_behind() {
+        let (_, devices, superblock) = crate::claim::tests::volume();
+        let devices: Vec<Arc<dyn Device>> = devices.into_iter().flatten().collect();
+        let members: Vec<Option<Arc<dyn Device>>> = devices.iter().cloned().map(Some).collect();
+        let paths: Vec<PathBuf> = (0..devices.len()).map(|at| PathBuf::from(at.to_string())).collect();
+        let find = || {
+            let open = |path: &Path| {
+                let at: usize = path.to_string_lossy().parse().expect("a number");
+                Ok(devices[at].clone())
+            };
+            let mut found = find_by(&paths, PATIENCE, open).volumes;
+            let volume = found.pop().expect("a volume");
+            assert!(found.is_empty() && volume.state.as_ref().is_ok_and(|state| state.enough), "{volume:?}");
+            (volume.served_by.map(|by| by.0), volume.claimed_by.map(|by| by.0))
+        };
+        assert_eq!(find(), (None, None));
+        let mut own = Own::new().expect("a claimant");
+        claim::take(&members, &superblock, &own, Duration::ZERO).expect("it is free");
+        let process = std::process::id();
+        assert_eq!(find(), (Some(process), None));
+        own.claimant.boot = [9; 16];
+        claim::take(&members, &superblock, &own, Duration::ZERO).expect("it is its own");
+        assert_eq!(find(), (None, Some(process)), "it is of another machine");
+        claim::give_back(&members, &superblock, &own);
+        assert_eq!(find(), (None, None));
     }
 
     #[test]

@@ -50,6 +50,8 @@ struct VolumeJson {
     /// True if this run has made the folder.
     made: bool,
     served_by: Option<String>,
+    /// The claim of a server that did not give it back: it can serve the volume still.
+    claimed_by: Option<String>,
     problem: Option<String>,
     /// The command that makes the folder.
     command: Option<String>,
@@ -66,7 +68,9 @@ impl Scan {
         let mut taken = BTreeSet::new();
         let mut answers: Vec<VolumeJson> =
             volumes.iter().map(|volume| answer(volume, &known, &mut taken)).collect();
-        let ready: Vec<usize> = (0..answers.len()).filter(|&at| answers[at].is_ready()).collect();
+        let has_name = |answer: &VolumeJson| self.into.is_some() || answer.can_have(&answer.name);
+        let is_ready = |answer: &VolumeJson| answer.is_ready() && has_name(answer);
+        let ready: Vec<usize> = (0..answers.len()).filter(|&at| is_ready(&answers[at])).collect();
         if let Some(into) = &self.into {
             let [only] = ready[..] else {
                 return Err(Failure::Input(format!(
@@ -103,7 +107,7 @@ impl Scan {
 impl VolumeJson {
     /// True if the volume has no folder, and enough devices for one.
     fn is_ready(&self) -> bool {
-        self.enough && self.folder.is_none() && self.served_by.is_none() && self.can_have(&self.name)
+        self.enough && self.command.is_some() && self.served_by.is_none()
     }
 
     /// True if the command that helps makes the folder of this name.
@@ -178,9 +182,15 @@ fn answer(
         command: needs_place.then(|| command(volume, &place)),
         folder: folder.map(|folder| folder.display().to_string()),
         made: false,
-        served_by: volume.served_by.as_ref().map(|(process, host)| format!("process {process} on '{host}'")),
+        served_by: server(&volume.served_by),
+        claimed_by: server(&volume.claimed_by),
         problem: volume.state.as_ref().err().map(|error| volumes::failure(error).text().to_string()),
     }
+}
+
+/// Returns process and host of a server in words.
+fn server(by: &Option<(u32, String)>) -> Option<String> {
+    by.as_ref().map(|(process, host)| format!("process {process} on '{host}'"))
 }
 
 /// Returns the command that makes the folder of a volume.
@@ -235,12 +245,17 @@ fn volume_text(volume: &VolumeJson, terminal: &Terminal) -> String {
         left_out: volume.left_out.clone(),
     };
     let mut out = text(&shown, terminal);
+    let claim = volume.claimed_by.as_ref().map_or(String::new(), |by| {
+        let by = sets::name(by);
+        format!("Claimed by {by}, and not given back: the next opening watches if it is served there.\n")
+    });
     if volume.made {
-        return out;
+        return out + &claim;
     }
     // The last line is of a folder that was made.
     let lines: Vec<&str> = out.lines().collect();
     out = lines[..lines.len().saturating_sub(1)].iter().map(|line| format!("{line}\n")).collect();
+    out.push_str(&claim);
     if let Some(problem) = &volume.problem {
         let _ = writeln!(out, "Not assembled: {}", sets::name(problem));
     }

@@ -175,8 +175,11 @@ fn all_volumes_are_found_and_looking_writes_nothing() {
     assert!(line.contains("--into tank-"), "{line}");
     ok(folder, line);
 
-    let into = at(folder, "assemble --scan --dir disks --into other");
-    assert_fault(&into, 2, &["--into names one folder, and 0 volumes can be assembled"], "--into");
+    at(folder, "assemble --scan --dir disks --into other");
+    assert!(folder.join("other/volume.conf").exists(), "the name of the user is free");
+    std::fs::remove_dir_all(folder.join("pond")).expect("it goes");
+    let into = at(folder, "assemble --scan --dir disks --into more");
+    assert_fault(&into, 2, &["--into names one folder, and 2 volumes can be assembled"], "--into");
     std::fs::create_dir(folder.join("none")).expect("a folder");
     let none = at(folder, "assemble --scan --dir none");
     assert_eq!((none.status, none.stdout.as_str()), (1, "No volume was found.\n"));
