@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches
 # another label or a line, none is smaller than 12 px, the page is not wider than its window, and it
-# prints. Bounded: about four minutes.
+# prints. Then the page of 'status --html' at 420 and 1400 px: no word is broken, the answer is first.
+# Bounded: about four minutes.
 #
 #   tests/pages.sh target/release/pantile
 set -euo pipefail
@@ -84,4 +85,61 @@ for page in papers replay healthy driven durability delayed; do
     done
     browser --no-pdf-header-footer --print-to-pdf="$work/$page.pdf" "file://$work/$page.html"
     [ "$(stat -c %s "$page.pdf")" -gt 20000 ] || fail "$page does not print"
+done
+
+say "the status page, on a phone and on a screen"
+"$pantile" create tank --size 16M --code raid6:4 >/dev/null
+"$pantile" create "a volume with a long name" --size 16M --code mirror:2 >/dev/null
+"$pantile" fail tank 1 >/dev/null
+mkdir films && echo x >films/file
+cat >pantile.toml <<EOF
+state = '$work/state'
+[set.films]
+paths = ['$work/films']
+out = ['$work/out']
+code = 'rs:2+1'
+[volume.a]
+folder = '$work/tank'
+[volume.b]
+folder = '$work/a volume with a long name'
+EOF
+"$pantile" seal --all=pantile.toml >/dev/null
+! "$pantile" status --all=pantile.toml --html status.html || fail "a lost device is not reported"
+
+# The frame has the width of the phone, which the window of a headless browser cannot have.
+cat >frame.js <<'JS'
+<script>
+addEventListener("load", () => {
+  const wrong = [], page = document.querySelector("iframe").contentDocument, root = page.documentElement;
+  if (root.scrollWidth > root.clientWidth) wrong.push(`${root.scrollWidth} px wide, the window ${root.clientWidth}`);
+  const first = page.body.firstElementChild;
+  if (first.tagName !== "H1" || first.getBoundingClientRect().top > 100) wrong.push("the answer is not first");
+  let words = 0;
+  const walker = page.createTreeWalker(page.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walker.nextNode());) {
+    // Paths and the faults that name them can break anywhere.
+    if (node.parentElement.closest(".path, li")) continue;
+    for (const match of node.data.matchAll(/\S+/g)) {
+      const range = page.createRange();
+      range.setStart(node, match.index);
+      range.setEnd(node, match.index + match[0].length);
+      const boxes = [...range.getClientRects()];
+      if (!boxes.length) continue;
+      if (new Set(boxes.map(box => Math.round(box.top))).size > 1) wrong.push(`"${match[0]}" is broken`);
+      if (parseFloat(getComputedStyle(node.parentElement).fontSize) < 12) wrong.push(`"${match[0]}" is small`);
+      words++;
+    }
+  }
+  if (words < 60) wrong.push(`only ${words} words`);
+  document.title = wrong.length ? `WRONG ${wrong.length}: ${wrong.slice(0, 12).join("; ")}` : `RIGHT: ${words} words`;
+});
+</script>
+JS
+for width in 420 1400; do
+    { printf '<!doctype html><title>-</title><iframe src="status.html" style="width:%dpx;height:3000px;border:0"></iframe>' $width
+        cat frame.js; } >framed.html
+    title=$(browser --allow-file-access-from-files --window-size=1600,3200 --virtual-time-budget=20000 \
+        --dump-dom "file://$work/framed.html" | sed -n 's|.*<title>\([^<]*\)</title>.*|\1|p' | head -n 1)
+    printf '%s px: %s\n' "$width" "$title"
+    case $title in RIGHT*) ;; *) fail "the status page at $width px" ;; esac
 done

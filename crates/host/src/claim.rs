@@ -238,7 +238,7 @@ fn process_start(process: u32) -> Option<u64> {
 mod hosts;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Host, HostOptions};
     use pantile_code::Code;
@@ -246,9 +246,9 @@ mod tests {
     use pantile_format::volume::{HistoryId, VolumeId};
     use pantile_volume::{Birth, Found, Geometry, Slot, format_volume};
 
-    pub(super) type Devices = Vec<Option<Arc<dyn Device>>>;
+    pub(crate) type Devices = Vec<Option<Arc<dyn Device>>>;
 
-    pub(super) fn volume() -> (Geometry, Devices, Superblock) {
+    pub(crate) fn volume() -> (Geometry, Devices, Superblock) {
         let code = Code::parse("raid5:2").expect("a code");
         let geometry = crate::usual_geometry(&code, VolumeId([7; 16]), 1 << 20).expect("a volume");
         let device = |slot: u32| {

@@ -179,7 +179,7 @@ impl Mount<'_> {
 }
 
 /// Returns a name of mountinfo with its spaces.
-fn plain(name: &str) -> String {
+pub(crate) fn plain(name: &str) -> String {
     name.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 

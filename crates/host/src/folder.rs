@@ -6,6 +6,7 @@
 mod assembled;
 
 pub use assembled::Assembled;
+pub(crate) use assembled::{Looked, NOTHING, of_devices};
 
 use crate::claim::{self, Beating, Own};
 use crate::config::one_line;

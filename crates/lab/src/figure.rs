@@ -480,7 +480,7 @@ pub fn number(value: f64) -> String {
 }
 
 /// Escapes a text for XML.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

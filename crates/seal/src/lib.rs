@@ -52,7 +52,7 @@ pub use fault::{Fault, FaultKind, ranges};
 pub use pantile_format::LeftOut;
 
 pub use options::{
-    DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Share, Silent, System,
+    DiskAt, FilesMax, HealOptions, Mode, Progress, SealOptions, SetPaths, Share, Silent, System,
     UnsealOptions, VerifyOptions, World,
 };
 pub use report::{

@@ -81,15 +81,17 @@ pub struct SealOptions {
     /// source; the set keeps them.
     pub left_out: Option<LeftOut>,
     /// The number of missing files that may be forgotten without a request.
-    pub removed_max: RemovedMax,
+    pub removed_max: FilesMax,
+    /// The number of files that may be changed without a request; no limit unless given.
+    pub changed_max: Option<FilesMax>,
     /// Only reports the planned changes.
     pub dry_run: bool,
 }
 
-/// The limit of missing files of a source, above which sealing is refused: it is more likely not
-/// mounted.
+/// Largest number of files of a source that are forgotten or changed without a request. More are
+/// missing from a disk that is not mounted, or changed by malware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RemovedMax {
+pub enum FilesMax {
     /// Half of them, or ten; and in a directory that is empty now, ten.
     #[default]
     Half,
@@ -97,6 +99,20 @@ pub enum RemovedMax {
     Files(u64),
     /// This share of the sealed files.
     Percent(u64),
+}
+
+/// Number of files that an owner who tidies up removes.
+pub(crate) const FEW: u64 = 10;
+
+impl FilesMax {
+    /// True if this number of files, of those that are sealed, is more than allowed.
+    pub(crate) fn is_exceeded(self, files: u64, of: u64) -> bool {
+        match self {
+            FilesMax::Half => files > FEW && files.saturating_mul(2) > of,
+            FilesMax::Files(most) => files > most,
+            FilesMax::Percent(most) => files.saturating_mul(100) > of.saturating_mul(most),
+        }
+    }
 }
 
 impl SealOptions {
@@ -120,7 +136,8 @@ impl SealOptions {
             accept_changes: false,
             effort: None,
             left_out: None,
-            removed_max: RemovedMax::Half,
+            removed_max: FilesMax::Half,
+            changed_max: None,
             dry_run: false,
         }
     }

@@ -14,7 +14,7 @@ use crate::apply::rename::{give_names_back, is_called_like_one};
 use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::fault::sentences::{columns, counted, paths};
 use crate::first::{check_free, describe, left_out};
-use crate::options::{Progress, RemovedMax, SealOptions};
+use crate::options::{FEW, FilesMax, Progress, SealOptions};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
 use crate::set::bound::{Bound, data_columns, widened};
 use crate::set::grid::{Allocator, Apart, Grid};
@@ -64,7 +64,7 @@ pub(crate) fn update(
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     set.refuse_if_shards_closed()?;
     check_settings(&set, options, &tree)?;
-    if options.removed_max == RemovedMax::Half {
+    if options.removed_max == FilesMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
     }
     let broken: Vec<usize> = (set.status.keys().copied())
@@ -243,6 +243,16 @@ fn name_taken(path: &Path, shard: &Path) -> Fault {
         .hint("move it away and run the command again")
 }
 
+/// Refuses a seal after more files of a source were changed than its owner expects.
+fn many_changed(source: &Path, changed: u64, of: u64) -> Fault {
+    let shown = source.display();
+    let what =
+        format!("{changed} of the {of} sealed files of {shown} were changed: by malware? Nothing was sealed");
+    let hint = "look at some of them; 'pantile unseal --include PATH' restores sealed content as far as the parity allows; if \
+                they were changed on purpose, say --changed-max 100% to seal them";
+    Fault::request(what).at(source).hint(hint)
+}
+
 /// More files of a source are gone than allowed: most likely a disk is not mounted, such as that of
 /// the directory that is empty now.
 fn many_removed(source: &Path, emptied: Option<&Path>, (removed, of): (u64, u64)) -> Fault {
@@ -357,9 +367,37 @@ impl Plan {
         let_times_pass(fresh.iter().map(|&(index, _)| &plan.next[index]));
         plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
         plan.check_removed(set, &gone, options, forgotten)?;
+        plan.check_changed(set, &fresh, options)?;
         gone.iter().for_each(|&i| plan.slots.extend(slots_of(extents_of(&old[i]), 0)));
         plan.place(set, &fresh, options, report, progress)?;
         Ok(plan)
+    }
+
+    /// Refuses more changed files than requested: most likely the owner did not change them. A file
+    /// that is only read again is not counted.
+    fn check_changed(
+        &self,
+        set: &Set<'_>,
+        fresh: &[(usize, Option<usize>)],
+        options: &SealOptions,
+    ) -> Result<(), Fault> {
+        let Some(most) = options.changed_max else { return Ok(()) };
+        let old = &set.manifest.entries;
+        for (index, root) in set.sources.iter().enumerate() {
+            let is_own = |entry: &Entry| entry.source as usize == index;
+            let is_changed = |&&(now, before): &&(usize, Option<usize>)| {
+                before.is_some_and(|before| {
+                    is_own(&old[before]) && !is_as_sealed(&old[before], &self.next[now])
+                })
+            };
+            let changed = fresh.iter().filter(is_changed).count() as u64;
+            let is_file = |entry: &&Entry| is_own(entry) && matches!(entry.kind, EntryKind::File { .. });
+            let of = old.iter().filter(is_file).count() as u64;
+            if most.is_exceeded(changed, of) {
+                return Err(many_changed(root, changed, of));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses to forget more files than requested: most likely their disk is not mounted.
@@ -370,8 +408,6 @@ impl Plan {
         options: &SealOptions,
         forgotten: &[usize],
     ) -> Result<(), Fault> {
-        /// Removed files of usual tidying.
-        const FEW: u64 = 10;
         let old = &set.manifest.entries;
         let patterns = Patterns::of(&self.left_out)?;
         // Paths that are left out from now on are not gone.
@@ -392,15 +428,10 @@ impl Plan {
             let refuse = |emptied: Option<PathBuf>, removed| {
                 Err(many_removed(root, emptied.as_deref(), (removed, of)))
             };
-            let is_too_much = match options.removed_max {
-                RemovedMax::Half => removed > FEW && removed.saturating_mul(2) > of,
-                RemovedMax::Files(most) => removed > most,
-                RemovedMax::Percent(most) => removed.saturating_mul(100) > of.saturating_mul(most),
-            };
-            if is_too_much {
+            if options.removed_max.is_exceeded(removed, of) {
                 return refuse(None, removed);
             }
-            if options.removed_max != RemovedMax::Half {
+            if options.removed_max != FilesMax::Half {
                 continue;
             }
             // A former mount point exists, and is empty.

@@ -6,3 +6,5 @@ pub mod config;
 pub mod deliver;
 pub mod look;
 pub mod metrics;
+pub mod page;
+pub mod smart;

@@ -27,7 +27,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["down", "disable", "kill", "end"], "'pantile stop VOL' ends the server of a volume"),
     (
         &["import", "discover", "find"],
-        "'pantile assemble DEVICE... --into VOL' finds the devices of a volume",
+        "'pantile assemble --scan' finds the volumes on all disks, 'pantile assemble DEVICE... --into VOL' one",
     ),
     (
         &["protect", "backup", "sync", "parity", "save"],
@@ -51,11 +51,13 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["add", "hotspare", "spare"], "'pantile add-spare VOL DEVICE' keeps a device ready for the next loss"),
     (
         &["list", "ls", "files"],
-        "'pantile info DIR --files' lists the files of a sealed set, 'pantile status VOL' shows a volume",
+        "'pantile info DIR --files' lists the files of a sealed set, 'pantile status VOL' shows a volume, \
+         'pantile assemble --scan --dry-run' finds all",
     ),
     (&["diff", "changes"], "'pantile seal PATH --out DIR --dry-run' shows the changes since the last seal"),
     (&["init", "mkfs", "format", "new", "make"], "'pantile create VOL DEVICE...' makes a volume"),
     (&["state", "health", "stat", "detail", "details", "query"], "'pantile status VOL' shows a volume"),
+    (&["history", "log", "journal"], "'pantile events VOL' prints what happened to a volume"),
     (&["version"], "'pantile --version' prints it"),
     (&["benchmark", "speed", "perf"], "'pantile bench CODE' measures a code"),
     (&["draw", "print", "describe"], "'pantile show CODE' draws a code"),

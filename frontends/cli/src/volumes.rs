@@ -6,6 +6,7 @@ mod text;
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
+use crate::machine::smart::{DiskSmart, of_disks};
 use crate::progress::Last;
 use crate::sets::{self, Versioned};
 use crate::terminal::{Terminal, print, print_json};
@@ -21,7 +22,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use text::{Seen, status_text};
-pub use text::{disks_text, ranges_text, scrub_text};
+pub use text::{disks_text, margin_text, next_step, ranges_text, scrub_text, under_way_text, used_text};
 
 /// Longest time in which a server can be starting or ending.
 const BETWEEN: Duration = Duration::from_secs(10);
@@ -118,6 +119,17 @@ pub enum Reached {
     Served(PathBuf),
     /// Open in this process until the command ends.
     Here(Box<Service>),
+}
+
+/// Returns the status of a volume, or the survey of one that cannot be opened; and if it is served.
+pub fn status_or_survey(root: &Path) -> Result<(Box<StatusReport>, bool), Failure> {
+    let reached = match look_or_survey(root)? {
+        Ok(reached) => reached,
+        Err((survey, _)) => return Ok((survey, false)),
+    };
+    let (report, served) = (reached.status(), reached.is_served());
+    reached.end()?;
+    Ok((Box::new(report?), served))
 }
 
 /// Reaches the volume of a folder over its control socket, or opens it here if it is not served.
@@ -430,6 +442,8 @@ struct StatusJson<'r> {
     ended: Option<String>,
     #[serde(flatten)]
     report: &'r StatusReport,
+    /// The health of its disks, where smartctl can read it.
+    smart: &'r [DiskSmart],
 }
 
 pub fn print_status(
@@ -445,10 +459,11 @@ pub fn print_status(
         Some(why) => report.clone().server_ended(&sets::name(why)),
         None => report.clone(),
     };
+    let smart = &of_disks(&report.disks.disks);
     match json {
-        true => print_json(&Versioned::new(&StatusJson { served, uri, ended, report }))?,
+        true => print_json(&Versioned::new(&StatusJson { served, uri, ended, report, smart }))?,
         false => {
-            let seen = Seen { root, served, uri: uri.as_deref() };
+            let seen = Seen { root, served, uri: uri.as_deref(), smart };
             print(&status_text(report, seen, terminal))?;
         }
     }

@@ -61,25 +61,45 @@ fn without_older_copies(
     Ok(newest)
 }
 
+/// A device that was opened, and its newest superblock.
+pub(crate) type Looked = (PathBuf, Arc<dyn Device>, Option<Superblock>);
+
+/// Says of a device without a superblock what it is.
+pub(crate) const NOTHING: &str = "it holds no superblock of a volume";
+
 /// Looks at devices, under any name and in any order; the newest superblock says what the volume
 /// is.
 pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
-    let mut found: Vec<(PathBuf, Arc<dyn Device>, Superblock)> = Vec::new();
-    let (mut left_out, mut without) = (Vec::new(), Vec::new());
-    let nothing = "it holds no superblock of a volume";
+    let (mut looked, mut left_out): (Vec<Looked>, _) = (Vec::new(), Vec::new());
     let closed = Instant::now() + CLOSING;
     for path in paths {
         match open_to_look(path, closed) {
             Err(error) => left_out.push((path.clone(), error.to_string())),
-            Ok(device) => match newest_superblock(&Timely::of(&device), None) {
-                None => without.push((path.clone(), device)),
-                Some(superblock) => found.push((path.clone(), device, superblock)),
-            },
+            Ok(device) => {
+                let superblock = newest_superblock(&Timely::of(&device), None);
+                looked.push((path.clone(), device, superblock));
+            }
+        }
+    }
+    of_devices(looked, left_out)
+}
+
+/// Judges devices of one volume, and devices without a superblock that can be its.
+pub(crate) fn of_devices(
+    looked: Vec<Looked>,
+    mut left_out: Vec<(PathBuf, String)>,
+) -> Result<Assembled, FolderError> {
+    let mut found: Vec<(PathBuf, Arc<dyn Device>, Superblock)> = Vec::new();
+    let mut without = Vec::new();
+    for (path, device, superblock) in looked {
+        match superblock {
+            None => without.push((path, device)),
+            Some(superblock) => found.push((path, device, superblock)),
         }
     }
     let order = |superblock: &Superblock| (superblock.session, superblock.update);
     let Some((_, _, newest)) = found.iter().max_by_key(|(_, _, superblock)| order(superblock)) else {
-        left_out.extend(without.into_iter().map(|(path, _)| (path, nothing.into())));
+        left_out.extend(without.into_iter().map(|(path, _)| (path, NOTHING.into())));
         return Err(FolderError::NothingFound { first: left_out.into_iter().next() });
     };
     let newest = newest.clone();
@@ -103,7 +123,7 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
         }
         match newest_superblock_of(&Timely::of(&device), &geometry) {
             Some(superblock) => found.push((path, device, superblock)),
-            None => left_out.push((path, nothing.into())),
+            None => left_out.push((path, NOTHING.into())),
         }
     }
     let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();
@@ -125,7 +145,8 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
             ));
             continue;
         }
-        if superblock.history != newest.history {
+        // One that was away when the volume ran last has an earlier session.
+        if superblock.history != newest.history || superblock.session < newest.session {
             stale.push(slot.0);
         }
         devices.insert(slot.0, path.clone());

@@ -160,20 +160,47 @@ fn many_files_that_are_gone_are_not_forgotten_without_being_asked() {
     let error = seal(&place.again(), &mut Silent).unwrap_err();
     assert!(error.what.starts_with("15 of the 26 files"), "{error}");
     for (most, is_enough) in
-        [(RemovedMax::Files(14), false), (RemovedMax::Percent(57), false), (RemovedMax::Percent(58), true)]
+        [(FilesMax::Files(14), false), (FilesMax::Percent(57), false), (FilesMax::Percent(58), true)]
     {
         let options = SealOptions { removed_max: most, dry_run: true, ..place.again() };
         assert_eq!(seal(&options, &mut Silent).is_ok(), is_enough, "{most:?}");
     }
-    let options = SealOptions { removed_max: RemovedMax::Files(15), ..place.again() };
+    let options = SealOptions { removed_max: FilesMax::Files(15), ..place.again() };
     assert_eq!(seal(&options, &mut Silent).unwrap().files, 11);
     // All of it: the words of the fault help here, too.
     fs::remove_dir_all(place.tree()).unwrap();
     fs::create_dir(place.tree()).unwrap();
     let error = seal(&place.again(), &mut Silent).unwrap_err();
     assert!(error.to_string().contains("--removed-max 100%"), "{error}");
-    let options = SealOptions { removed_max: RemovedMax::Percent(100), ..place.again() };
+    let options = SealOptions { removed_max: FilesMax::Percent(100), ..place.again() };
     assert_eq!(seal(&options, &mut Silent).unwrap().files, 0);
+}
+
+#[test]
+fn many_files_that_were_changed_are_refused_on_request() {
+    let place = place();
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    let before = shards(&place.out());
+    for i in 0..6 {
+        fs::write(place.tree().join(format!("b/{i:02}.raw")), vec![i; 777]).unwrap();
+    }
+    fs::write(place.tree().join("new"), "new").unwrap();
+    for (most, is_enough) in
+        [(FilesMax::Files(5), false), (FilesMax::Percent(23), false), (FilesMax::Percent(24), true)]
+    {
+        let options = SealOptions { changed_max: Some(most), dry_run: true, ..place.again() };
+        let sealed = seal(&options, &mut Silent);
+        assert_eq!(sealed.is_ok(), is_enough, "{most:?}: {:?}", sealed.err());
+    }
+    let limited = SealOptions { changed_max: Some(FilesMax::Files(5)), ..place.again() };
+    let error = seal(&limited, &mut Silent).unwrap_err();
+    assert!(error.what.starts_with("6 of the 26 files"), "{error}");
+    assert!(error.to_string().contains("--changed-max 100%"), "{error}");
+    assert_eq!(shards(&place.out()), before, "nothing is written");
+    assert_eq!(seal(&place.again(), &mut Silent).unwrap().changed, 6);
+    // Files that are only read again are not changed.
+    let all = SealOptions { read_all: true, ..limited };
+    seal(&all, &mut Silent).unwrap();
 }
 
 #[test]

@@ -217,7 +217,7 @@ fn any_change_of_names_is_sealed_and_restored() {
                     }
                 }
             }
-            let again = SealOptions { removed_max: RemovedMax::Percent(100), ..place.again() };
+            let again = SealOptions { removed_max: FilesMax::Percent(100), ..place.again() };
             seal(&again, &mut Silent).unwrap();
             let found = place.verify();
             assert!(found.clean, "{mode:?} {number} round {round}: {found:?}");

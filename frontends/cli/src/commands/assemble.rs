@@ -1,5 +1,6 @@
 //! `pantile assemble`: finds a volume on devices with unknown names.
 
+use super::assemble_scan::Scan;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
 use crate::sets;
@@ -23,15 +24,30 @@ Devices without a part of a volume are left out and named; devices of two volume
 devices that ran separately. A missing device is lost to the volume until 'pantile replace' brings it back. If too \
 many are missing to serve the volume, the answer says so.
 
+With --scan, devices that are mounted or otherwise in use are not read; a disk that does not answer costs 20 s. \
+Exit status: 1 if no volume was found, or one of them is not complete.
+
 Examples:
+  pantile assemble --scan --dry-run                              which volumes are on the disks
+  pantile assemble --scan                                        make the folders of all of them
   pantile assemble /dev/sd* --into tank
   pantile assemble *.img --into tank && pantile serve tank
   pantile assemble /dev/sd* --into tank --scan-stripes           what can be rebuilt if superblocks are lost
   pantile assemble /dev/sd* --into tank --scan-stripes --yes     rebuild it")]
 pub struct Assemble {
     /// Devices, in any order and under any name.
-    #[arg(required = true, value_name = "DEVICE", num_args = 1..)]
+    #[arg(required_unless_present = "scan", value_name = "DEVICE", num_args = 1..)]
     devices: Vec<PathBuf>,
+    /// Find all volumes on the block devices of this machine, and make the folder of each that has
+    /// enough devices and no folder yet.
+    #[arg(long, conflicts_with_all = ["devices", "scan_stripes"])]
+    scan: bool,
+    /// Look at the files and devices in a folder instead; may be given several times.
+    #[arg(long, value_name = "DIR", requires = "scan")]
+    dir: Vec<PathBuf>,
+    /// List the volumes and the commands that assemble them; write nothing.
+    #[arg(long, requires = "scan")]
+    dry_run: bool,
     /// The new folder; by default one named after the volume, in the current directory.
     #[arg(long, value_name = "VOL")]
     into: Option<PathBuf>,
@@ -47,7 +63,7 @@ pub struct Assemble {
 }
 
 #[derive(Serialize)]
-struct ScanJson {
+struct StripesJson {
     output_version: u32,
     name: String,
     volume: String,
@@ -66,42 +82,42 @@ struct ScanJson {
 }
 
 #[derive(Serialize)]
-struct AssembleJson {
-    output_version: u32,
-    folder: String,
-    name: String,
-    volume: String,
-    code: String,
-    slots: usize,
-    devices: Vec<FoundJson>,
-    missing: Vec<u32>,
-    stale: Vec<u32>,
-    enough: bool,
-    left_out: Vec<LeftOutJson>,
+pub struct AssembleJson {
+    pub output_version: u32,
+    pub folder: String,
+    pub name: String,
+    pub volume: String,
+    pub code: String,
+    pub slots: usize,
+    pub devices: Vec<FoundJson>,
+    pub missing: Vec<u32>,
+    pub stale: Vec<u32>,
+    pub enough: bool,
+    pub left_out: Vec<LeftOutJson>,
 }
 
-#[derive(Serialize)]
-struct FoundJson {
-    device: u32,
-    path: String,
+#[derive(Clone, Serialize)]
+pub struct FoundJson {
+    pub device: u32,
+    pub path: String,
 }
 
-#[derive(Serialize)]
-struct LeftOutJson {
-    path: String,
-    why: String,
+#[derive(Clone, Serialize)]
+pub struct LeftOutJson {
+    pub path: String,
+    pub why: String,
 }
 
-fn found_json(devices: &BTreeMap<u32, PathBuf>) -> Vec<FoundJson> {
+pub fn found_json(devices: &BTreeMap<u32, PathBuf>) -> Vec<FoundJson> {
     let found = |(&device, path): (&u32, &PathBuf)| FoundJson { device, path: path.display().to_string() };
     devices.iter().map(found).collect()
 }
 
-fn missing(slots: usize, devices: &BTreeMap<u32, PathBuf>) -> Vec<u32> {
+pub fn missing(slots: usize, devices: &BTreeMap<u32, PathBuf>) -> Vec<u32> {
     (0..slots as u32).filter(|slot| !devices.contains_key(slot)).collect()
 }
 
-fn left_out_json(left_out: &[(PathBuf, String)]) -> Vec<LeftOutJson> {
+pub fn left_out_json(left_out: &[(PathBuf, String)]) -> Vec<LeftOutJson> {
     let json =
         |(path, why): &(PathBuf, String)| LeftOutJson { path: path.display().to_string(), why: why.clone() };
     left_out.iter().map(json).collect()
@@ -109,9 +125,13 @@ fn left_out_json(left_out: &[(PathBuf, String)]) -> Vec<LeftOutJson> {
 
 impl Assemble {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        if self.scan {
+            let Assemble { dir: dirs, into, dry_run, json, .. } = self;
+            return Scan { dirs, into, dry_run, json }.run(terminal);
+        }
         self.refuse_folder_first()?;
         if self.scan_stripes
-            && let Some(ended) = self.scan(terminal)?
+            && let Some(ended) = self.scan_stripes(terminal)?
         {
             return Ok(ended);
         }
@@ -170,7 +190,7 @@ impl Assemble {
 
     /// Reports what can be rebuilt, and rebuilds it if `--yes` is given; `None`: the devices can be
     /// assembled now.
-    fn scan(&self, terminal: &Terminal) -> Result<Option<Verdict>, Failure> {
+    fn scan_stripes(&self, terminal: &Terminal) -> Result<Option<Verdict>, Failure> {
         let failure = |error| volumes::failure(&error);
         let plan = Plan::of(&self.devices).map_err(failure)?;
         let writes = self.yes && plan.is_needed();
@@ -181,7 +201,7 @@ impl Assemble {
             // The assembly itself reports their state.
             return Ok(None);
         }
-        let answer = ScanJson {
+        let answer = StripesJson {
             output_version: OUTPUT_VERSION,
             name: plan.superblock.name.clone(),
             volume: plan.superblock.volume.to_string(),
@@ -206,7 +226,7 @@ impl Assemble {
     }
 }
 
-fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String {
+fn scan_text(answer: &StripesJson, is_needed: bool, terminal: &Terminal) -> String {
     let mut out = format!(
         "{} ({}), by its stripes:\n",
         terminal.bold(sets::name(&answer.name)),
@@ -272,7 +292,7 @@ fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String 
     out
 }
 
-fn text(answer: &AssembleJson, terminal: &Terminal) -> String {
+pub fn text(answer: &AssembleJson, terminal: &Terminal) -> String {
     let mut out = format!(
         "{} ({}): {} of {} devices\n",
         terminal.bold(sets::name(&answer.name)),

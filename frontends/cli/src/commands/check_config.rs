@@ -28,10 +28,11 @@ A configuration; every table can be left out:
   folder = \"/srv/tank\"
   [thresholds]
   removed_max = \"5%\"                # more gone files than that stop a seal
+  changed_max = \"20%\"               # more changed files, as after malware
   seal_age = \"3d\"                   # also verify_age, scrub_age: \"0\" is never
   [monitor]
   every = \"60s\"                    # patience = \"30s\" is what one message can take
-  listen = \"127.0.0.1:9877\"         # Prometheus reads http://127.0.0.1:9877/metrics
+  listen = \"127.0.0.1:9877\"         # http://127.0.0.1:9877/, for Prometheus /metrics
   [mail]
   to = [\"root\"]                     # by sendmail, or with smtp = \"smtp://localhost:25\", from, netrc
   [hooks]

@@ -3,6 +3,7 @@
 
 mod advise;
 mod assemble;
+mod assemble_scan;
 mod attach;
 mod bench;
 mod ceph;
@@ -18,6 +19,7 @@ pub mod delayed;
 mod demo;
 mod durability;
 mod encode;
+mod events;
 mod exascale;
 mod explain;
 mod heal;
@@ -42,6 +44,7 @@ mod serve;
 mod show;
 mod shown;
 mod status;
+mod status_all;
 mod stop;
 mod trace;
 mod unseal;
@@ -76,6 +79,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
             "create",
             "serve",
             "status",
+            "events",
             "attach",
             "detach",
             "stop",
@@ -138,6 +142,7 @@ pub enum Command {
     Create(create::Create),
     Serve(serve::Serve),
     Status(status::Status),
+    Events(events::Events),
     #[command(hide = true)]
     KeepServed(keep::KeepServed),
     Stop(stop::Stop),
@@ -223,6 +228,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Create(command) => command.run(terminal),
         Command::Serve(command) => command.run(),
         Command::Status(command) => command.run(terminal),
+        Command::Events(command) => command.run(),
         Command::KeepServed(command) => command.run(),
         Command::Stop(command) => command.run(),
         Command::Attach(command) => command.run(),

@@ -5,7 +5,7 @@ use crate::interrupt;
 use crate::machine::all::now;
 use crate::machine::conditions::{Change, Memory, conditions, watched};
 use crate::machine::config::Config;
-use crate::machine::{deliver, look, metrics};
+use crate::machine::{deliver, look, metrics, page};
 use crate::sets;
 use crate::terminal::print;
 use clap::Args;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Answers: who notices when a disk dies at night? Checks the volumes of the configuration, the
 /// attached volumes, and the last runs of 'seal --all' and 'verify --all'. Each change is printed
 /// and sent once: by mail, to a program, to a webhook. Undelivered messages are sent later. With
-/// 'listen' the numbers are served to Prometheus. Without a configuration, attached volumes are
+/// 'listen' a status page is served at /, and the numbers for Prometheus at /metrics. Without a configuration, attached volumes are
 /// watched and changes are printed.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -59,22 +59,26 @@ impl Monitor {
         interrupt::listen();
         let path = config.state.join("monitor.json");
         let mut memory = Memory::read(&path);
-        let page = Arc::new(Mutex::new(String::new()));
+        let pages = Arc::new(Mutex::new(Pages::default()));
         if let Some(listen) = config.monitor.listen.filter(|_| !self.once) {
-            serve(listen, Arc::clone(&page))?;
+            serve(listen, Arc::clone(&pages))?;
         }
         let mut failed_before: Vec<String> = Vec::new();
         loop {
             let begun = Instant::now();
             let looked = look::look(&config);
-            let changes = memory.take(looked.at, conditions(&looked, &config.thresholds), &watched(&looked));
+            let wrong = conditions(&looked, &config.thresholds);
+            let status = page::text(&looked, &wrong, Some(config.monitor.every));
+            let changes = memory.take(looked.at, wrong, &watched(&looked));
             let line =
                 |change: &Change| format!("{}: {}\n", sets::name(&change.about), sets::name(&change.text));
             print(&changes.iter().map(line).collect::<String>())?;
             let known = memory.clone();
             let publish = |memory: &Memory| {
                 let pending = memory.pending.values().map(Vec::len).sum();
-                *page.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&looked, pending);
+                let metrics = metrics::text(&looked, pending);
+                *pages.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Pages { status: status.clone(), metrics };
             };
             publish(&memory);
             let failed = deliver::deliver(&mut memory, &config, &changes);
@@ -125,20 +129,28 @@ fn test(config: &Config) -> Outcome {
     }
 }
 
-/// Serves the page from a thread, for the life of the process.
-fn serve(listen: SocketAddr, page: Arc<Mutex<String>>) -> Result<(), Failure> {
+/// The pages at `/` and at `/metrics`.
+#[derive(Clone, Default)]
+struct Pages {
+    status: String,
+    metrics: String,
+}
+
+/// Serves the pages from a thread, for the life of the process.
+fn serve(listen: SocketAddr, pages: Arc<Mutex<Pages>>) -> Result<(), Failure> {
     let server = tiny_http::Server::http(listen).map_err(|error| {
         Failure::System(format!("cannot listen on {listen}: {error}; give another address with 'listen'."))
     })?;
     std::thread::spawn(move || {
         for request in server.incoming_requests() {
-            let is_it = request.url().split('?').next() == Some("/metrics");
-            let (status, text) = match is_it {
-                true => (200, page.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-                false => (404, "The numbers are at /metrics.\n".to_string()),
+            let Pages { status, metrics } = pages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (code, kind, text) = match request.url().split('?').next() {
+                Some("/") => (200, page::CONTENT_TYPE, status),
+                Some("/metrics") => (200, metrics::CONTENT_TYPE, metrics),
+                _ => (404, "text/plain", "The status is at /, the numbers are at /metrics.\n".to_string()),
             };
-            let mut response = tiny_http::Response::from_string(text).with_status_code(status);
-            if let Ok(header) = tiny_http::Header::from_bytes("Content-Type", metrics::CONTENT_TYPE) {
+            let mut response = tiny_http::Response::from_string(text).with_status_code(code);
+            if let Ok(header) = tiny_http::Header::from_bytes("Content-Type", kind) {
                 response.add_header(header);
             }
             // A client that has disconnected gets no answer.

@@ -9,7 +9,7 @@ use crate::terminal::{Terminal, print, print_json};
 use crate::typed;
 use clap::Args;
 use pantile::Code;
-use pantile_seal::{Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, pin_sealed, seal};
+use pantile_seal::{Change, FilesMax, LeftOut, Mode, SealOptions, SealReport, SetPaths, pin_sealed, seal};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -109,8 +109,12 @@ pub struct Seal {
     exclude_none: bool,
     /// Largest number of files of a PATH that may be gone and forgotten: a number, or a share such
     /// as 30%. By default ten, or half of them; ten for a directory that is empty now.
-    #[arg(long, value_name = "N|P%", value_parser = removed_max)]
-    removed_max: Option<RemovedMax>,
+    #[arg(long, value_name = "N|P%", value_parser = files_max)]
+    removed_max: Option<FilesMax>,
+    /// Largest number of files of a PATH that may be changed, a number or a share such as 20%; more
+    /// are refused, as after malware. No limit by default.
+    #[arg(long, value_name = "N|P%", value_parser = files_max, hide_short_help = true)]
+    changed_max: Option<FilesMax>,
     /// Only print the changes; write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -149,6 +153,7 @@ impl Seal {
         let leave_out = LeftOut { patterns: self.exclude, other_systems: self.one_file_system };
         options.left_out = (self.exclude_none || !leave_out.is_nothing()).then_some(leave_out);
         (options.removed_max, options.dry_run) = (self.removed_max.unwrap_or_default(), self.dry_run);
+        options.changed_max = self.changed_max;
         let mut progress = Shown::unless(self.quiet, terminal);
         let result = seal(&options, &mut progress);
         let pinned = match (&result, &self.pin) {
@@ -220,12 +225,12 @@ fn refuse_swapped(paths: &[PathBuf], out: &Path) -> Result<(), Failure> {
 }
 
 /// Reads a number of files, or a percentage of them.
-fn removed_max(text: &str) -> Result<RemovedMax, String> {
+fn files_max(text: &str) -> Result<FilesMax, String> {
     let (digits, is_share) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     match digits.parse::<u64>() {
-        Ok(share) if is_number && is_share && share <= 100 => Ok(RemovedMax::Percent(share)),
-        Ok(number) if is_number && !is_share => Ok(RemovedMax::Files(number)),
+        Ok(share) if is_number && is_share && share <= 100 => Ok(FilesMax::Percent(share)),
+        Ok(number) if is_number && !is_share => Ok(FilesMax::Files(number)),
         _ => Err("expected a number of files such as 200, or a share of them from 0% to 100%".into()),
     }
 }

@@ -113,7 +113,7 @@ pub fn can_write(file: &Path) -> Result<(), Failure> {
     files::can_write(file).map_err(|error| cannot_write(file, &error))
 }
 
-fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
+pub fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
     Failure::System(format!("--html: cannot write {}: {error}; name another file.", file.display()))
 }
 

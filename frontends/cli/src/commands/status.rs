@@ -1,11 +1,11 @@
 //! `pantile status`: shows the state of a volume.
 
+use super::status_all::{self, All};
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::sets;
+use crate::machine::config::PATH;
 use crate::terminal::{Terminal, print};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{EventReport, when};
 use std::path::PathBuf;
 
 /// Show how many more devices can fail, faults, and what to do next
@@ -22,32 +22,49 @@ With --lost: 0 no data are lost or suspect, 1 some are suspect, 2 some are lost.
 
 Examples:
   pantile status vol
+  pantile status --all                      all volumes and sets of this machine, one line each
+  pantile status --html status.html         the same as a page
   pantile status vol --lost                 which data are lost or suspect, as OFFSET+LENGTH in bytes
   pantile status vol --events               what happened to it, and when
   pantile status vol --json | jq .margin.any_more")]
 pub struct Status {
-    /// The folder of the volume.
+    /// The folder of the volume; without it the volumes and sets of the configuration and the
+    /// attached volumes.
     #[arg(value_name = "VOL")]
-    folder: PathBuf,
+    folder: Option<PathBuf>,
+    /// All volumes and sets of /etc/pantile/pantile.toml or of another file, and the attached
+    /// volumes.
+    #[arg(long, value_name = "CONFIG", num_args = 0..=1, require_equals = true, default_missing_value = PATH)]
+    #[arg(conflicts_with_all = ["folder", "lost", "events", "json"])]
+    all: Option<PathBuf>,
+    /// Write a page for a browser: of VOL, or of all volumes and sets.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["lost", "events", "json"])]
+    html: Option<PathBuf>,
     /// Print only the lost and the suspect data.
-    #[arg(long, conflicts_with_all = ["json", "events"])]
+    #[arg(long, requires = "folder", conflicts_with_all = ["json", "events"])]
     lost: bool,
     /// Print only the events of the volume, the oldest first.
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, requires = "folder", conflicts_with = "json")]
     events: bool,
     /// Print JSON: the complete status.
-    #[arg(long)]
+    #[arg(long, requires = "folder")]
     json: bool,
 }
 
 impl Status {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let reached = match volumes::look_or_survey(&self.folder)? {
+        let Some(folder) = self.folder else {
+            return All { config: self.all, html: self.html }.run(terminal);
+        };
+        if let Some(html) = &self.html {
+            return status_all::page_of(&folder, html);
+        }
+        let reached = match volumes::look_or_survey(&folder)? {
             Ok(reached) => reached,
             Err((report, why)) => {
                 // The known part of the status is printed; the reason why the volume cannot be
                 // opened decides the exit status.
-                let printed = volumes::print_status(&self.folder, &report, false, self.json, terminal);
+                let printed = volumes::print_status(&folder, &report, false, self.json, terminal);
                 return match printed {
                     Err(Failure::System(broken)) => Err(Failure::System(broken)),
                     _ => Err(why),
@@ -66,10 +83,9 @@ impl Status {
             };
         }
         if self.events {
-            let line = |event: &EventReport| format!("{}  {}\n", when(event.at), sets::name(&event.text));
-            print(&report.events.iter().map(line).collect::<String>())?;
+            print(&super::events::text(&report.events))?;
             return Ok(Verdict::Good);
         }
-        volumes::print_status(&self.folder, &report, served, self.json, terminal)
+        volumes::print_status(&folder, &report, served, self.json, terminal)
     }
 }

@@ -34,7 +34,8 @@ pub enum Known {
     Nothing,
 }
 
-const NOT_SERVED: &str = "not-served";
+/// Word of a condition of a volume that has no server.
+pub const NOT_SERVED: &str = "not-served";
 const NO_ANSWER: &str = "no-answer";
 
 /// A change that an operator must know.
@@ -124,7 +125,7 @@ impl Memory {
 pub fn watched(looked: &Looked) -> BTreeMap<String, Known> {
     let volumes = looked.volumes.iter().map(|volume| {
         let known = match volume.found {
-            VolumeFound::Served(_) => Known::All,
+            VolumeFound::Served(_) | VolumeFound::Closed(_) => Known::All,
             VolumeFound::NotServed | VolumeFound::NoAnswer(_) => Known::Nothing,
         };
         (volume.folder.to_string_lossy().into_owned(), known)
@@ -140,6 +141,18 @@ pub fn conditions(looked: &Looked, thresholds: &Thresholds) -> Conditions {
     found
 }
 
+/// Returns the conditions, those of failed volumes and of losses first.
+pub fn worst_first(conditions: &Conditions) -> Vec<&Condition> {
+    let mut all: Vec<&Condition> = conditions.values().collect();
+    let rank = |condition: &&Condition| match condition.word.rsplit(' ').next() {
+        Some("failed") => 0,
+        Some("degraded" | "failing") => 1,
+        _ => 2,
+    };
+    all.sort_by_key(rank);
+    all
+}
+
 fn of_volume(found: &mut Conditions, volume: &VolumeLook, now: u64, thresholds: &Thresholds) {
     let about = volume.folder.to_string_lossy().into_owned();
     let word = sets::quoted(&volume.folder);
@@ -149,6 +162,10 @@ fn of_volume(found: &mut Conditions, volume: &VolumeLook, now: u64, thresholds: 
             Condition { about: about.clone(), word, text, can_pass },
         );
     };
+    if matches!(volume.found, VolumeFound::Closed(_)) {
+        let text = format!("The volume is not served; 'pantile serve {word}' serves it.");
+        add("served".into(), NOT_SERVED.into(), text, true);
+    }
     match &volume.found {
         VolumeFound::NotServed => {
             let text = format!("The volume is not served; 'pantile status {word}' says how it is.");
@@ -158,9 +175,14 @@ fn of_volume(found: &mut Conditions, volume: &VolumeLook, now: u64, thresholds: 
             let text = format!("The server of the volume does not answer: {why}");
             add("served".into(), NO_ANSWER.into(), text, true);
         }
-        VolumeFound::Served(report) => {
+        VolumeFound::Served(report) | VolumeFound::Closed(report) => {
             for finding in &report.findings {
                 add(key(finding), word_of(finding), finding.text.clone(), false);
+            }
+            for disk in &volume.smart {
+                for (kind, said, text) in disk.sentences(&volume.folder) {
+                    add(format!("smart {} {kind}", disk.disk), said, text, false);
+                }
             }
             let scrub = report.scrub.as_ref().filter(|scrub| scrub.ended_at > 0 && !scrub.stopped);
             let age = scrub.map(|scrub| now.saturating_sub(scrub.ended_at.unsigned_abs()));

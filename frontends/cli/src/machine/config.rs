@@ -80,6 +80,8 @@ pub struct VolumeConfig {
 pub struct Thresholds {
     /// Files of a set that can be gone at a seal: a number or a share, as for `seal --removed-max`.
     pub removed_max: Option<String>,
+    /// Files of a set that can be changed at a seal: a number or a share, as for `seal --changed-max`.
+    pub changed_max: Option<String>,
     /// Age of the last seal, verification or scrub above which a message is sent; `0`: never.
     #[serde(deserialize_with = "seconds")]
     pub seal_age: u64,
@@ -93,7 +95,13 @@ const DAY: u64 = 86_400;
 
 impl Default for Thresholds {
     fn default() -> Thresholds {
-        Thresholds { removed_max: None, seal_age: 3 * DAY, verify_age: 16 * DAY, scrub_age: 40 * DAY }
+        Thresholds {
+            removed_max: None,
+            changed_max: None,
+            seal_age: 3 * DAY,
+            verify_age: 16 * DAY,
+            scrub_age: 40 * DAY,
+        }
     }
 }
 
@@ -104,7 +112,7 @@ pub struct MonitorConfig {
     /// Seconds between two looks.
     #[serde(deserialize_with = "seconds")]
     pub every: u64,
-    /// The address of `/metrics`; without it there is no such page.
+    /// The address of the status page and of `/metrics`; without it there are none.
     pub listen: Option<SocketAddr>,
     /// Seconds that the delivery of one message may take.
     #[serde(deserialize_with = "seconds")]
@@ -228,6 +236,8 @@ impl SetConfig {
         words.extend(self.one_file_system.then(|| "--one-file-system".into()));
         let removed = thresholds.removed_max.iter();
         words.extend(removed.flat_map(|most| ["--removed-max".into(), OsString::from(most)]));
+        let changed = thresholds.changed_max.iter();
+        words.extend(changed.flat_map(|most| ["--changed-max".into(), OsString::from(most)]));
         words
     }
 
@@ -262,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_set_is_sealed_as_the_command_would() {
-        let text = "[thresholds]\nremoved_max = '5%'\n[set.pool]\nout = ['/parity']\nbeside = true\ncode = 'raid6'\n\
+        let text = "[thresholds]\nremoved_max = '5%'\nchanged_max = '20%'\n[set.pool]\nout = ['/parity']\nbeside = true\ncode = 'raid6'\n\
                     disks = { films = '/mnt/1', music = '/mnt/2' }\nexclude = ['*.tmp']\n";
         let config = Config::parse(text).expect("a configuration");
         let words = config.set["pool"].seal_words("pool", &config.thresholds);
@@ -270,7 +280,7 @@ mod tests {
         assert_eq!(
             text.join(" "),
             "seal --disk films=/mnt/1 --disk music=/mnt/2 --out /parity --name pool --code raid6 --beside \
-             --exclude *.tmp --removed-max 5%"
+             --exclude *.tmp --removed-max 5% --changed-max 20%"
         );
     }
 

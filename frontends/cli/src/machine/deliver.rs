@@ -191,7 +191,8 @@ fn text(changes: &[Change]) -> String {
     out
 }
 
-fn host() -> String {
+/// Returns the name of this machine.
+pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
     if plain.is_empty() { "localhost".into() } else { plain }
@@ -217,7 +218,7 @@ fn run(command: &mut Command, input: &[u8], patience: Duration) -> Result<(), St
     });
     let status = wait(&mut child, patience)?;
     let Some(status) = status else {
-        end_group(&child);
+        end_group(child.id());
         let _ = child.wait();
         return Err(format!("{program} took longer than {} s.", patience.as_secs()));
     };
@@ -225,7 +226,7 @@ fn run(command: &mut Command, input: &[u8], patience: Duration) -> Result<(), St
         return Ok(());
     }
     // A child that still runs can hold the pipe open.
-    end_group(&child);
+    end_group(child.id());
     let said = said.join().unwrap_or_default();
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
     Err(format!("{program} failed: {}.", last.trim().trim_end_matches('.')))
@@ -243,9 +244,9 @@ fn wait(child: &mut Child, patience: Duration) -> Result<Option<std::process::Ex
     Ok(None)
 }
 
-/// Kills a child and its process group.
-fn end_group(child: &Child) {
-    let group = format!("-{}", child.id());
+/// Kills the process group of a child.
+pub fn end_group(process: u32) {
+    let group = format!("-{process}");
     let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
 }
 

@@ -2,6 +2,7 @@
 
 use crate::machine::all::Task;
 use crate::machine::look::{Looked, VolumeFound};
+use crate::machine::smart::DiskSmart;
 use pantile_host::{DeviceReport, DeviceWord, StatusReport, Verdict};
 use std::fmt::Write;
 
@@ -81,6 +82,31 @@ const OF_DEVICES: &[Metric<DeviceReport>] = &[
     }),
 ];
 
+const OF_DISKS: &[Metric<DiskSmart>] = &[
+    ("healthy", "gauge", "1 if the firmware expects no failure, 0 if it does.", |d| {
+        number(d.smart.passed?.into())
+    }),
+    ("temperature_celsius", "gauge", "Temperature at the last answer.", |d| {
+        Some(d.smart.temperature_celsius? as f64)
+    }),
+    ("asleep", "gauge", "1 if the disk slept and was not asked.", |d| number(d.smart.asleep.into())),
+    ("pending_sectors", "gauge", "Sectors that cannot be read and wait to be written.", |d| {
+        number(d.smart.pending_sectors?)
+    }),
+    ("uncorrectable_sectors", "gauge", "Sectors that a test of the disk could not read.", |d| {
+        number(d.smart.uncorrectable_sectors?)
+    }),
+    ("reallocated_sectors", "gauge", "Sectors that were replaced by spare ones.", |d| {
+        number(d.smart.reallocated_sectors?)
+    }),
+    ("media_errors_total", "counter", "Errors of the medium of an NVMe disk.", |d| {
+        number(d.smart.media_errors?)
+    }),
+    ("used_ratio", "gauge", "Share of its rated writes that an NVMe disk has used.", |d| {
+        Some(d.smart.used_percent? as f64 / 100.0)
+    }),
+];
+
 fn number(value: u64) -> Option<f64> {
     Some(value as f64)
 }
@@ -157,6 +183,15 @@ pub fn text(looked: &Looked, pending: usize) -> String {
         });
         family(&mut page, &format!("pantile_device_{name}"), kind, help, samples);
     }
+    for (name, kind, help, value) in OF_DISKS {
+        let samples = looked.volumes.iter().flat_map(|volume| {
+            volume.smart.iter().filter_map(move |disk| {
+                let (volume, name) = (folder(&volume.folder), disk.disk.as_str());
+                Some((labels(&[("volume", &volume), ("disk", name)]), value(disk)?))
+            })
+        });
+        family(&mut page, &format!("pantile_disk_{name}"), kind, help, samples);
+    }
     for (task, did) in [(Task::Seal, "sealed"), (Task::Verify, "verified")] {
         let of = |value: fn(&crate::machine::all::LastRun) -> f64| {
             looked.sets.iter().filter_map(move |set| {
@@ -211,18 +246,24 @@ fn labels(pairs: &[(&str, &str)]) -> String {
 mod tests {
     use super::*;
     use crate::machine::look::VolumeLook;
+    use crate::machine::smart::Smart;
 
     #[test]
     fn a_volume_has_its_margin_and_no_label_ends_early() {
         let mut report = StatusReport { len_bytes: 1 << 40, ..StatusReport::default() };
         report.margin.any_more = 2;
         let found = VolumeFound::Served(Box::new(report));
-        let volumes = vec![VolumeLook { folder: "/srv/a \"b\\\n".into(), found }];
+        let folder = "/srv/a \"b\\\n".into();
+        let smart = Smart { temperature_celsius: Some(36), passed: Some(true), ..Smart::default() };
+        let smart = vec![DiskSmart { disk: "sda".into(), devices: vec![0], smart }];
+        let volumes = vec![VolumeLook { folder, found, smart }];
         let page = text(&Looked { at: 7, volumes, sets: Vec::new() }, 3);
         for line in [
             "pantile_look_timestamp_seconds 7",
             "pantile_pending_messages 3",
             r#"pantile_volume_margin_devices{volume="/srv/a \"b\\\n"} 2"#,
+            r#"pantile_disk_temperature_celsius{volume="/srv/a \"b\\\n",disk="sda"} 36"#,
+            r#"pantile_disk_healthy{volume="/srv/a \"b\\\n",disk="sda"} 1"#,
             r#"pantile_volume_size_bytes{volume="/srv/a \"b\\\n"} 1099511627776"#,
             r#"pantile_volume_verdict{volume="/srv/a \"b\\\n",verdict="failed"} 1"#,
         ] {
@@ -240,8 +281,9 @@ mod tests {
             let names: Vec<&str> = words.filter(|word| word.starts_with("pantile_")).collect();
             assert!(names.len() > 3, "{file}: {names:?}");
             for name in names {
-                let of_kind =
-                    ["pantile_volume_", "pantile_device_"].iter().find_map(|kind| name.strip_prefix(kind));
+                let of_kind = ["pantile_volume_", "pantile_device_", "pantile_disk_"]
+                    .iter()
+                    .find_map(|kind| name.strip_prefix(kind));
                 let of_set = name.strip_prefix("pantile_set_").and_then(|rest| rest.split_once('_'));
                 let known = match (of_kind, of_set) {
                     (Some(rest), _) => {

@@ -2,6 +2,7 @@
 //! next step.
 
 use crate::describe::count;
+use crate::machine::smart::DiskSmart;
 use crate::render::table::Table;
 use crate::sets;
 use crate::terminal::Terminal;
@@ -21,6 +22,8 @@ pub struct Seen<'s> {
     pub served: bool,
     /// URI of that server, if its log has it.
     pub uri: Option<&'s str>,
+    /// The health of its disks, where it is known.
+    pub smart: &'s [DiskSmart],
 }
 
 /// Returns the status as text.
@@ -46,10 +49,13 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
     if report.opens {
         out.push_str(&margin_lines(report, worst.is_some()));
         out.push_str(&disks_text(&report.disks));
+        for (_, _, text) in seen.smart.iter().flat_map(|disk| disk.sentences(seen.root)) {
+            let _ = writeln!(out, "{text}");
+        }
     }
-    out.push_str(&under_way(report, served));
+    out.push_str(&under_way_text(report, served));
     if report.opens {
-        let _ = writeln!(out, "{}", used(report));
+        let _ = writeln!(out, "{}", used_text(report));
         let _ = writeln!(out, "{}", scrub_text(report));
     }
     out.push('\n');
@@ -60,7 +66,7 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
     if report.opens {
         out.push_str(&details(report));
     }
-    if let Some(next) = next_step(report, seen) {
+    if let Some(next) = next_step(report, seen.root, served) {
         let _ = writeln!(out, "\nNext: {next}");
     }
     out
@@ -120,13 +126,13 @@ pub fn disks_text(disks: &DisksReport) -> String {
 }
 
 /// Returns the used and total space.
-fn used(report: &StatusReport) -> String {
+pub fn used_text(report: &StatusReport) -> String {
     let share = 100.0 * report.used_bytes as f64 / report.len_bytes.max(1) as f64;
     format!("Used {} of {} ({share:.0} %).", sets::bytes(report.used_bytes), sets::bytes(report.len_bytes))
 }
 
 /// Returns lines on work in progress: rebuild, copies, limits.
-fn under_way(report: &StatusReport, served: bool) -> String {
+pub fn under_way_text(report: &StatusReport, served: bool) -> String {
     let mut out = String::new();
     if let (Some(rebuild), false) = (&report.rebuild, served) {
         let _ = writeln!(
@@ -203,8 +209,8 @@ fn details(report: &StatusReport) -> String {
 }
 
 /// Returns the command that the operator runs next; `None` if none is necessary.
-fn next_step(report: &StatusReport, seen: Seen<'_>) -> Option<String> {
-    let vol = sets::quoted(seen.root);
+pub fn next_step(report: &StatusReport, root: &Path, served: bool) -> Option<String> {
+    let vol = sets::quoted(root);
     let lost = report.devices.iter().find(|device| device.state == DeviceWord::Lost);
     let is_running =
         |device: &DeviceReport| device.state == DeviceWord::Rebuilding || device.replacement.is_some();
@@ -221,12 +227,12 @@ fn next_step(report: &StatusReport, seen: Seen<'_>) -> Option<String> {
         ));
     }
     if report.rebuild.is_some() || report.devices.iter().any(is_running) {
-        return Some(match seen.served {
+        return Some(match served {
             true => format!("wait, or watch it: pantile rebuild {vol} --wait"),
             false => format!("pantile serve {vol}"),
         });
     }
-    match (seen.served, &report.scrub) {
+    match (served, &report.scrub) {
         (false, _) => Some(format!("pantile serve {vol}")),
         (true, None) => Some(format!("read everything once: pantile scrub {vol}")),
         (true, Some(_)) => None,
@@ -259,6 +265,7 @@ fn devices_table(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> 
         report.devices.iter().map(|device| label(report, device.device)).collect();
     let has_labels = labels.iter().any(Option::is_some);
     let mut head = vec![">device", "state", ">read", ">wrong", ">failed", ">a read takes"];
+    head.extend((!seen.smart.is_empty()).then_some("disk health"));
     head.extend(has_labels.then_some("model and serial"));
     head.push("path");
     let mut table = Table::new(&head);
@@ -285,6 +292,9 @@ fn devices_table(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> 
                 .reads
                 .map_or_else(unknown, |reads| format!("{:.1} ms", f64::from(reads.median_us) / 1000.0)),
         ];
+        let health = seen.smart.iter().find(|disk| disk.devices.contains(&device.device));
+        let health = health.map_or_else(unknown, |disk| disk.smart.short());
+        row.extend((!seen.smart.is_empty()).then_some(health));
         row.extend(has_labels.then(|| label.map_or_else(unknown, |label| sets::name(&label))));
         row.push(device.path.as_ref().map_or_else(unknown, |path| sets::name(&path.to_string_lossy())));
         table.row(row);
@@ -292,6 +302,7 @@ fn devices_table(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> 
     for spare in &report.spares {
         let mut row = vec![unknown(), "spare".into()];
         row.extend(["-", "-", "-", "-"].map(String::from));
+        row.extend((!seen.smart.is_empty()).then(unknown));
         row.extend(has_labels.then(unknown));
         row.push(sets::name(&spare.to_string_lossy()));
         table.row(row);
@@ -492,7 +503,7 @@ mod tests {
             ..StatusReport::default()
         };
         let terminal = Terminal { colour: false, width: 100, is_terminal: false, progress: false };
-        let seen = Seen { root: Path::new("vol"), served: true, uri: None };
+        let seen = Seen { root: Path::new("vol"), served: true, uri: None, smart: &[] };
         let text = status_text(&report, seen, &terminal);
         assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
         assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 5, "{text:?}");
@@ -542,7 +553,7 @@ mod tests {
         let terminal = Terminal { colour: false, width: 100, is_terminal: false, progress: false };
         let said = |report: &StatusReport, served: bool| {
             let uri = served.then_some("nbd+unix:///?socket=s");
-            status_text(report, Seen { root: Path::new("my vol"), served, uri }, &terminal)
+            status_text(report, Seen { root: Path::new("my vol"), served, uri, smart: &[] }, &terminal)
         };
         let text = said(&report, true);
         assert!(

@@ -4,6 +4,7 @@
 use crate::common::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -181,6 +182,164 @@ fn a_server_that_hangs_delays_messages_and_loses_none() {
     assert!(posts.try_recv().is_err(), "nothing is posted twice");
 }
 
+/// A volume whose server is the test, with two disks of this machine, and `smartctl` that answers
+/// with the files beside it and counts its calls.
+fn with_smartctl(folder: &Path) -> impl Fn(&str) -> (i32, String) + use<> {
+    let disk =
+        std::fs::read_dir("/sys/class/block").expect("a folder").flatten().next().expect("a block device");
+    let disk = disk.file_name().into_string().expect("a name");
+    assert_eq!(at(folder, "create tank --size 8M --code mirror:2").status, 0);
+    let mut status: serde_json::Value =
+        serde_json::from_str(&at(folder, "status tank --json").stdout).expect("JSON");
+    status["answer"] = "status".into();
+    status["disks"]["disks"] =
+        serde_json::json!([{ "name": disk, "model": "EVO", "serial": "S1", "devices": [1] }]);
+    let socket = UnixListener::bind(folder.join("tank/control.sock")).expect("it listens");
+    std::thread::spawn(move || {
+        for client in socket.incoming().flatten() {
+            let _ = BufReader::new(&client).read_line(&mut String::new());
+            let _ = writeln!(&client, "{status}");
+        }
+    });
+    let place = folder.display();
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >>{place}/calls\ncase $(cat {place}/answer) in hang) exec sleep 60;; esac\n\
+         cat {place}/answer; exit 4\n"
+    );
+    let program = folder.join("smartctl");
+    std::fs::write(&program, script).expect("a file");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    let path = format!("{place}:{}", std::env::var("PATH").unwrap_or_default());
+    let folder = folder.to_path_buf();
+    move |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let output = command(&arguments).current_dir(&folder).env("PATH", &path).output().expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap_or(-1), String::from_utf8(said).expect("a text"))
+    }
+}
+
+#[test]
+fn a_disk_that_fails_soon_is_reported_and_asked_each_half_hour() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let run = with_smartctl(folder);
+    let place = folder.display();
+    let text = format!("state = '{place}/state'\n[volume.tank]\nfolder = '{place}/tank'\n");
+    std::fs::write(folder.join("pantile.toml"), text).expect("a file");
+    let answers = |passed: bool, pending: u64| {
+        let text = serde_json::json!({
+            "smartctl": { "version": [7, 4], "exit_status": 0 },
+            "device": { "type": "sat", "protocol": "ATA" },
+            "smart_status": { "passed": passed },
+            "ata_smart_attributes": { "table": [{ "id": 197, "name": "Current_Pending_Sector",
+                "raw": { "value": pending, "string": pending.to_string() } }] },
+            "temperature": { "current": 36 },
+        });
+        std::fs::write(folder.join("answer"), text.to_string()).expect("a file");
+    };
+    let calls = || std::fs::read_to_string(folder.join("calls")).unwrap_or_default().lines().count();
+    let set_back = || {
+        let path = folder.join("state/smart.json");
+        let mut state: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).expect("a file")).expect("JSON");
+        for last in state.as_object_mut().expect("an object").values_mut() {
+            last["asked_at"] = (last["asked_at"].as_u64().expect("a time") - 1800).into();
+        }
+        std::fs::write(path, state.to_string()).expect("it writes");
+    };
+    answers(true, 0);
+    assert_eq!(run("monitor pantile.toml --once"), (0, String::new()));
+    answers(false, 8);
+    assert_eq!(run("monitor pantile.toml --once"), (0, String::new()), "the half hour is not over");
+    assert_eq!(calls(), 1);
+    set_back();
+    let (status, said) = run("monitor pantile.toml --once");
+    assert!(status == 1 && said.contains("(device 1) expects to fail soon; 'pantile replace"), "{said}");
+    assert!(said.contains("has 8 sectors that cannot be read;"), "{said}");
+    assert_eq!(run("monitor pantile.toml --once"), (1, String::new()), "it is said once");
+    let (_, page) = run("monitor pantile.toml --metrics");
+    for line in
+        ["pantile_disk_healthy{", "pantile_disk_pending_sectors{", "pantile_disk_temperature_celsius{"]
+    {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    assert_eq!(calls(), 2);
+    // A disk that sleeps keeps what is known of it.
+    let asleep = serde_json::json!({ "smartctl": { "exit_status": 2, "messages": [
+        { "string": "Device is in STANDBY mode, exit(2)", "severity": "information" }] } });
+    std::fs::write(folder.join("answer"), asleep.to_string()).expect("a file");
+    set_back();
+    assert_eq!(run("monitor pantile.toml --once"), (1, String::new()));
+    answers(true, 0);
+    set_back();
+    let (status, said) = run("monitor pantile.toml --once");
+    assert!(status == 0 && said.matches("No longer: ").count() == 2, "{said}");
+
+    // The command asks at once.
+    let (status, said) = run("status tank");
+    assert!(status == 0 && said.contains("36 °C"), "{said}");
+    answers(false, 8);
+    let (_, said) = run("status tank");
+    assert!(
+        said.contains("failing, 8 bad sectors, 36 °C") && said.contains("expects to fail soon;"),
+        "{said}"
+    );
+    let (_, json) = run("status tank --json");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (&json["smart"][0]["pending_sectors"], &json["smart"][0]["devices"][0]),
+        (&8.into(), &1.into())
+    );
+    let asked = std::fs::read_to_string(folder.join("calls")).expect("a file");
+    assert!(
+        asked.lines().all(|line| line.contains("--nocheck=standby") && line.contains(" /dev/")),
+        "{asked}"
+    );
+    std::fs::write(folder.join("answer"), "hang").expect("a file");
+    let begun = Instant::now();
+    let (status, said) = run("status tank");
+    assert!(status == 0 && !said.contains("disk health"), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    std::fs::remove_file(folder.join("smartctl")).expect("it goes");
+    let (status, said) = run("status tank");
+    assert!(status == 0 && !said.contains("smart"), "{said}");
+}
+
+#[test]
+fn the_status_of_the_machine_begins_with_what_is_wrong() {
+    let folder = machine("");
+    let folder = folder.path();
+    for (vol, code) in [("tank", "raid6:2"), ("pond", "mirror:2")] {
+        assert_eq!(at(folder, &format!("create {vol} --size 8M --code {code}")).status, 0);
+    }
+    let place = folder.display();
+    let path = folder.join("pantile.toml");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let volumes = format!("[volume.tank]\nfolder = '{place}/tank'\n[volume.pond]\nfolder = '{place}/pond'\n");
+    std::fs::write(&path, format!("{text}{volumes}")).expect("it writes");
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+    assert_eq!(at(folder, "fail tank 1").status, 0);
+    let run = at(folder, "status --all=pantile.toml");
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!((run.status, lines[0]), (1, "3 things are wrong with 2 volumes and 1 set:"), "{}", run.stdout);
+    assert!(lines[1].contains("tank: Device 1 is lost"), "the worst is first: {}", run.stdout);
+    for part in ["Device 1 is lost", "degraded, not served", "clean, not served", "never by --all"] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let run = at(folder, "status --all=pantile.toml --html all.html");
+    assert_eq!((run.status, run.stdout.as_str()), (1, ""), "{}", run.stderr);
+    let page = std::fs::read_to_string(folder.join("all.html")).expect("a page");
+    let body = page.split_once("<body>\n").expect("a body").1;
+    assert!(body.starts_with("<h1 class=\"bad\">3 things are wrong</h1>"), "{body}");
+    assert!(!page.contains("<script") && !page.contains("http://"), "{page}");
+    let run = at(folder, "status pond --html pond.html");
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let page = std::fs::read_to_string(folder.join("pond.html")).expect("a page");
+    assert!(page.contains("Nothing is wrong</h1>") && page.contains("1 more device can fail"), "{page}");
+    assert_fault(&at(folder, "status --all --lost"), 2, &["--lost"], "status");
+}
+
 #[test]
 fn numbers_are_served_on_loopback() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
@@ -213,7 +372,13 @@ fn numbers_are_served_on_loopback() {
     };
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("text/plain; version=0.0.4"), "{answer}");
     assert!(answer.contains("pantile_set_seal_status{set=\"pool\"} 0\n"), "{answer}");
-    assert!(page("/").starts_with("HTTP/1.1 404 "));
+    let status = page("/");
+    assert!(status.starts_with("HTTP/1.1 200 ") && status.contains("text/html; charset=utf-8"), "{status}");
+    assert!(
+        status.contains("<h1 class=\"good\">Nothing is wrong</h1>") && status.contains("pool"),
+        "{status}"
+    );
+    assert!(page("/else").starts_with("HTTP/1.1 404 "));
     monitor.kill().expect("it ends");
     monitor.wait().expect("it ends");
 }

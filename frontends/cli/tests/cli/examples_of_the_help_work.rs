@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Commands that need a volume, disks, a sealed set, files to seal, or a dump of a cluster.
-const NEED_MORE: [&str; 25] = [
+const NEED_MORE: [&str; 26] = [
     "add-spare",
     "assemble",
     "attach",
@@ -22,6 +22,7 @@ const NEED_MORE: [&str; 25] = [
     "delayed",
     "demo",
     "detach",
+    "events",
     "fail",
     "heal",
     "info",

@@ -118,6 +118,14 @@ fn options_that_a_fault_names_help() {
     assert!(run.status == 2 && run.stderr.contains("not mounted"), "{}", run.stderr);
     assert!(run.stderr.contains("--removed-max 100%"), "{}", run.stderr);
     place.good(&[&seal[..], &["--removed-max", "100%"]].concat());
+    // Malware has encrypted what is left.
+    let files = fs::read_dir(place.path("my photos")).expect("a folder").flatten().map(|file| file.path());
+    for file in files.filter(|path| path.is_file()) {
+        fs::write(file, [9; 99]).expect("written");
+    }
+    let run = place.run(&[&seal[..], &["--changed-max", "10%"]].concat());
+    assert!(run.status == 2 && run.stderr.contains("were changed: by malware, or by you?"), "{}", run.stderr);
+    place.good(&[&seal[..], &["--changed-max", "100%"]].concat());
 }
 
 #[test]

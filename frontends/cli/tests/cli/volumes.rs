@@ -91,6 +91,100 @@ fn a_volume_lives_through_losses() {
     assert_eq!(json_of(folder, "assemble disk0 disk1 disk2 --into fewer")["enough"], false);
 }
 
+#[test]
+fn events_are_kept_over_restarts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    assert_eq!(ok(folder, "events vol"), "");
+    // Each of these commands opens the volume and closes it again.
+    ok(folder, "fail vol 3");
+    ok(folder, "replace vol 3 vol/device-03.pantile");
+    ok(folder, "rebuild vol");
+    let said = ok(folder, "events vol");
+    let texts: Vec<&str> =
+        said.lines().filter_map(|line| line.split_once("  ")).map(|(_, text)| text).collect();
+    let at = |start: &str| texts.iter().position(|text| text.starts_with(start)).expect(&said);
+    assert!(at("Device 3 was lost") < at("Device 3 has all that it should have."), "{said}");
+    assert_eq!(ok(folder, "status vol --events"), said);
+    let json = json_of(folder, "events vol");
+    assert_eq!((&json["output_version"], &json["events"][0]["device"]), (&1.into(), &3.into()));
+    assert_fault(&at_follow(folder), 2, &["not served; 'pantile serve vol'"], "--follow");
+}
+
+fn at_follow(folder: &Path) -> Run {
+    at(folder, "events vol --follow")
+}
+
+#[test]
+fn all_volumes_are_found_and_looking_writes_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let folder = directory.path();
+    let disks = folder.join("disks");
+    std::fs::create_dir(&disks).expect("a folder");
+    for (vol, code, devices) in [("tank", "raid5:2", 3), ("pond", "mirror:2", 2), ("lake", "raid6:2", 4)] {
+        ok(folder, &format!("create {vol} --size 8M --code {code}"));
+        for device in 0..devices {
+            let from = folder.join(format!("{vol}/device-0{device}.pantile"));
+            std::fs::rename(from, disks.join(format!("{}{device}", &vol[..1]))).expect("a device");
+        }
+        std::fs::remove_dir_all(folder.join(vol)).expect("it goes");
+    }
+    std::fs::write(disks.join("photo"), vec![7; 100_000]).expect("a file");
+    // One of the mirror is left: enough. Three of raid6:2 are gone: too few.
+    std::fs::remove_file(disks.join("p1")).expect("it goes");
+    ["l0", "l1", "l3"].iter().for_each(|name| std::fs::remove_file(disks.join(name)).expect("it goes"));
+    let kept = || -> Vec<Vec<u8>> {
+        ["t0", "t1", "t2", "p0", "l2"].map(|name| std::fs::read(disks.join(name)).expect("a file")).into()
+    };
+    let before = kept();
+
+    let run = at(folder, "assemble --scan --dry-run --dir disks");
+    assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);
+    for part in [
+        "tank (raid5:2): 3 of 3 devices\n    0  disks/t0\n    1  disks/t1\n    2  disks/t2\n",
+        "Assemble it: pantile assemble disks/t0 disks/t1 disks/t2 --into tank\n",
+        "pond (mirror:2): 1 of 2 devices\n    0  disks/p0\n    1  missing\n",
+        "lake (raid6:2): 1 of 4 devices\n",
+        "too few to serve it. Bring more of its devices, or go on: pantile assemble disks/l2 --into lake\n",
+        "No part of a volume is on 1 other device.\nNothing was written.\n",
+    ] {
+        assert!(run.stdout.contains(part), "'{part}' is missing in:\n{}", run.stdout);
+    }
+    assert!(!folder.join("tank").exists() && kept() == before);
+
+    let json = json_of(folder, "assemble --scan --dir disks");
+    let shown = |key: &str| -> Vec<String> {
+        json["volumes"].as_array().expect("a list").iter().map(|volume| volume[key].to_string()).collect()
+    };
+    assert_eq!(shown("name"), ["\"lake\"", "\"pond\"", "\"tank\""]);
+    assert_eq!(
+        (shown("enough"), shown("made")),
+        (shown("made"), vec!["false".into(), "true".into(), "true".into()])
+    );
+    assert!(folder.join("tank/volume.conf").exists() && !folder.join("lake").exists());
+    assert!(kept() == before, "a folder is all that is written");
+    assert!(ok(folder, "status tank").contains("clean"));
+    let again = at(folder, "assemble --scan --dir disks").stdout;
+    assert!(again.contains("It has its folder: pantile status tank\n"), "{again}");
+
+    std::fs::remove_dir_all(folder.join("tank")).expect("it goes");
+    std::fs::create_dir(folder.join("tank")).expect("a folder");
+    let taken = at(folder, "assemble --scan --dir disks").stdout;
+    let line = taken.lines().find_map(|line| line.strip_prefix("Assemble it: pantile ")).expect(&taken);
+    assert!(line.contains("--into tank-"), "{line}");
+    ok(folder, line);
+
+    at(folder, "assemble --scan --dir disks --into other");
+    assert!(folder.join("other/volume.conf").exists(), "the name of the user is free");
+    std::fs::remove_dir_all(folder.join("pond")).expect("it goes");
+    let into = at(folder, "assemble --scan --dir disks --into more");
+    assert_fault(&into, 2, &["--into names one folder, and 2 volumes can be assembled"], "--into");
+    std::fs::create_dir(folder.join("none")).expect("a folder");
+    let none = at(folder, "assemble --scan --dir none");
+    assert_eq!((none.status, none.stdout.as_str()), (1, "No volume was found.\n"));
+}
+
 /// An attacker's superblock can have any name of a volume.
 #[test]
 fn a_command_that_is_proposed_is_one_command() {

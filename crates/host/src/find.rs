@@ -1,0 +1,335 @@
+//! All volumes on the block devices of this machine, or in the files of a folder.
+//!
+//! Devices are only read, beside one another and each with a time limit, so that a dead disk costs
+//! one wait and not one for each volume.
+
+use crate::FolderError;
+use crate::claim::{self, Own};
+use crate::folder::{Assembled, Looked, NOTHING, of_devices};
+use crate::memory::BLOCK;
+use crate::opening::open_as;
+use crate::superblocks::{copy_under_way, newest_superblock};
+use crate::timely::{PATIENCE, Timely};
+use pantile_device::{Access, AlignedBuf, Device, DeviceError};
+use pantile_format::volume::{Claim, Superblock, VolumeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Devices that are read beside one another.
+const BESIDE: usize = 64;
+
+/// Number of the system's error of a drive without a medium.
+const NO_MEDIUM: i32 = 123;
+
+/// The volumes on some devices.
+#[derive(Debug, Default)]
+pub struct FoundVolumes {
+    /// The volumes by name.
+    pub volumes: Vec<FoundVolume>,
+    /// Number of devices that hold no part of a volume.
+    pub others: usize,
+    /// Devices that were not read or could not be, with the reason.
+    pub left_out: Vec<(PathBuf, String)>,
+}
+
+/// A volume on some devices.
+#[derive(Debug)]
+pub struct FoundVolume {
+    /// The name in its newest superblock.
+    pub name: String,
+    /// The id.
+    pub volume: VolumeId,
+    /// The devices that name it.
+    pub paths: Vec<PathBuf>,
+    /// Process and host that serve it.
+    pub served_by: Option<(u32, String)>,
+    /// Process and host of a claim that was not given back: only watching it tells if it is served.
+    pub claimed_by: Option<(u32, String)>,
+    /// Its devices; an error if they contradict each other.
+    pub state: Result<Assembled, FolderError>,
+}
+
+/// A device, and what a look at it found.
+struct Seen {
+    device: Arc<dyn Device>,
+    superblock: Option<Superblock>,
+    /// The superblock of an unfinished copy.
+    copy: Option<Superblock>,
+}
+
+/// Returns the volumes that have a part on these devices. Nothing is written.
+pub fn find_volumes(paths: &[PathBuf]) -> FoundVolumes {
+    find_by(paths, PATIENCE, |path| open_as(path, Access::ReadOnly, Instant::now()))
+}
+
+fn find_by(
+    paths: &[PathBuf],
+    patience: Duration,
+    open: impl Fn(&Path) -> Result<Arc<dyn Device>, DeviceError> + Sync,
+) -> FoundVolumes {
+    let look = |path: &PathBuf| {
+        let device = match open(path) {
+            Err(DeviceError::Gone { errno: NO_MEDIUM, .. } | DeviceError::TooSmall { .. }) => return None,
+            Err(error) => return Some(Err(error.to_string())),
+            Ok(device) => device,
+        };
+        Some(see(device, patience))
+    };
+    let mut found = FoundVolumes::default();
+    let mut seen: Vec<(PathBuf, Seen)> = Vec::new();
+    for paths in paths.chunks(BESIDE) {
+        thread::scope(|scope| {
+            let look = &look;
+            let begin = |path| thread::Builder::new().spawn_scoped(scope, move || look(path));
+            let begun: Vec<_> = paths.iter().map(|path| (path, begin(path))).collect();
+            for (path, thread) in begun {
+                let ended = match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|_| Some(Err("its reader ended".into()))),
+                    Err(error) => Some(Err(format!("it was not read: {error}"))),
+                };
+                match ended {
+                    Some(Ok(device)) => seen.push((path.clone(), device)),
+                    Some(Err(why)) => found.left_out.push((path.clone(), why)),
+                    None => {}
+                }
+            }
+        });
+    }
+    let own = Own::new().ok();
+    let ids: BTreeSet<VolumeId> = seen.iter().filter_map(|(_, seen)| Some(seen.of()?.volume)).collect();
+    found.volumes = ids.into_iter().filter_map(|id| volume_of(id, &seen, own.as_ref())).collect();
+    found.volumes.sort_by(|one, other| (&one.name, one.volume).cmp(&(&other.name, other.volume)));
+    let used: BTreeSet<&PathBuf> = found.volumes.iter().flat_map(FoundVolume::members).collect();
+    found.others = seen.iter().filter(|(path, seen)| seen.of().is_none() && !used.contains(path)).count();
+    found
+}
+
+/// Reads the superblocks of a device. Errors: the reason why nothing can be known of it.
+fn see(device: Arc<dyn Device>, patience: Duration) -> Result<Seen, String> {
+    let timely = Timely::new(device.clone(), patience);
+    let superblock = newest_superblock(&timely, None);
+    let copy = if superblock.is_none() { copy_under_way(&timely) } else { None };
+    if superblock.is_none() && copy.is_none() {
+        let mut front = AlignedBuf::zeroed(BLOCK);
+        timely.read_at(0, front.whole_mut()).map_err(|error| error.to_string())?;
+    }
+    Ok(Seen { device, superblock, copy })
+}
+
+impl Seen {
+    fn of(&self) -> Option<&Superblock> {
+        self.superblock.as_ref().or(self.copy.as_ref())
+    }
+}
+
+impl FoundVolume {
+    /// Returns the devices that name it, and those that are known to be its by their place.
+    fn members(&self) -> impl Iterator<Item = &PathBuf> {
+        let known =
+            self.state.iter().flat_map(|found| found.devices.values().chain(found.replacing.values()));
+        self.paths.iter().chain(known)
+    }
+}
+
+fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Option<FoundVolume> {
+    let is_own = |seen: &Seen| seen.of().is_some_and(|found| found.volume == id);
+    let members = || seen.iter().filter(|(_, seen)| is_own(seen));
+    let newest = members().filter_map(|(_, seen)| seen.of()).max_by_key(|of| (of.session, of.update))?;
+    let devices: Vec<Option<Arc<dyn Device>>> =
+        members().map(|(_, seen)| Some(seen.device.clone())).collect();
+    let claims = claim::held(&devices, newest, None);
+    let claimant = |serves: Option<bool>| {
+        let is_it = |claim: &&Claim| own.and_then(|own| own.serves(&claim.claimant)) == serves;
+        let claim = claims.iter().find(is_it)?;
+        Some((claim.claimant.process, claim.claimant.host.clone()))
+    };
+    let (served_by, claimed_by) = (claimant(Some(true)), claimant(None));
+    // A device whose front was overwritten is known by the place of the copy behind its chunks.
+    let can_be_its = seen.iter().filter(|(_, seen)| seen.of().is_none() || is_own(seen));
+    let looked: Vec<Looked> =
+        can_be_its.map(|(path, seen)| (path.clone(), seen.device.clone(), seen.superblock.clone())).collect();
+    let paths: Vec<PathBuf> = members().map(|(path, _)| path.clone()).collect();
+    let mut state = of_devices(looked, Vec::new());
+    if let Ok(found) = &mut state {
+        found.left_out.retain(|(path, why)| why != NOTHING || paths.contains(path));
+    }
+    Some(FoundVolume { name: newest.name.clone(), volume: id, paths, served_by, claimed_by, state })
+}
+
+/// Returns the block devices of this machine that nothing uses, and the others with their use.
+/// Empty drives are in neither.
+pub fn idle_devices() -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
+    let text = |path: &str| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+    idle_in(Path::new("/sys"), &text("/proc/self/mountinfo"), &text("/proc/swaps"))
+}
+
+fn idle_in(sys: &Path, mounts: &str, swaps: &str) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
+    let (mut idle, mut used) = (Vec::new(), Vec::new());
+    let entries = fs::read_dir(sys.join("class/block")).into_iter().flatten().flatten();
+    let folders: BTreeMap<String, PathBuf> =
+        entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect();
+    for (name, folder) in folders {
+        let said = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default().trim().to_string();
+        let path = Path::new("/dev").join(name.replace('!', "/"));
+        let names = |folder: PathBuf| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            let mut names: Vec<(String, PathBuf)> = entries
+                .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
+                .collect();
+            names.sort();
+            names
+        };
+        let holders: Vec<String> =
+            names(folder.join("holders")).into_iter().map(|(holder, _)| holder).collect();
+        let has_parts = || names(folder.clone()).iter().any(|(_, path)| path.join("partition").exists());
+        let number = said("dev");
+        let mounted = || mounts.lines().find_map(|line| mounted_at(line, &number, &path));
+        let is_swap =
+            || swaps.lines().any(|line| line.split_whitespace().next().map(Path::new) == Some(&path));
+        let why = match () {
+            () if said("size").parse::<u64>().unwrap_or(0) == 0 => continue,
+            () if !holders.is_empty() => format!("it is in use by {}", holders.join(", ")),
+            () if has_parts() => "it has partitions, which are looked at instead".into(),
+            () if is_swap() => "it is swap space".into(),
+            () => match mounted() {
+                Some(at) => format!("it is mounted at {at}"),
+                None => {
+                    idle.push(path);
+                    continue;
+                }
+            },
+        };
+        used.push((path, why));
+    }
+    (idle, used)
+}
+
+/// Returns the mount point if a line of mountinfo is of this device. btrfs has a number of its own
+/// there, and names the device.
+fn mounted_at(line: &str, number: &str, path: &Path) -> Option<String> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(2);
+    let (own, at) = (left.next()?, left.nth(1)?);
+    let source = right.split(' ').nth(1)?;
+    let is_it = !number.is_empty() && own == number || Path::new(source) == path;
+    is_it.then(|| crate::disks::plain(at))
+}
+
+/// Returns the files and block devices of a folder, by name.
+pub fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let kind = fs::metadata(&path).map(|found| found.file_type());
+        found.extend(kind.is_ok_and(|kind| kind.is_file() || kind.is_block_device()).then_some(path));
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::Gate;
+    use pantile_device::{MemoryDevice, OpKind};
+
+    #[test]
+    fn a_dead_disk_costs_one_wait_and_is_named() {
+        let memory = |name: &str| -> Arc<dyn Device> { Arc::new(MemoryDevice::new(name, 16 << 20)) };
+        let dead = Gate::before(memory("dead"));
+        dead.layer().keep(OpKind::Read, 0..u64::MAX);
+        let paths = ["dead", "well", "empty"].map(PathBuf::from);
+        let begun = Instant::now();
+        let found = find_by(&paths, Duration::from_millis(200), |path| match path.to_str() {
+            Some("dead") => Ok(dead.clone()),
+            Some("empty") => {
+                let at = pantile_device::Site {
+                    device: path.into(),
+                    op: OpKind::Open,
+                    offset_bytes: 0,
+                    len_bytes: 0,
+                };
+                Err(DeviceError::from_errno(at, NO_MEDIUM))
+            }
+            _ => Ok(memory("well")),
+        });
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        let [(path, why)] = &found.left_out[..] else { panic!("{found:?}") };
+        assert!(path == Path::new("dead") && why.contains("dead"), "{why}");
+        assert_eq!((found.volumes.len(), found.others), (0, 1));
+        dead.layer().open();
+    }
+
+    #[test]
+    fn a_claim_of_a_server_is_told_from_one_that_was_left_behind() {
+        let (_, devices, superblock) = crate::claim::tests::volume();
+        let devices: Vec<Arc<dyn Device>> = devices.into_iter().flatten().collect();
+        let members: Vec<Option<Arc<dyn Device>>> = devices.iter().cloned().map(Some).collect();
+        let paths: Vec<PathBuf> = (0..devices.len()).map(|at| PathBuf::from(at.to_string())).collect();
+        let find = || {
+            let open = |path: &Path| {
+                let at: usize = path.to_string_lossy().parse().expect("a number");
+                Ok(devices[at].clone())
+            };
+            let mut found = find_by(&paths, PATIENCE, open).volumes;
+            let volume = found.pop().expect("a volume");
+            assert!(found.is_empty() && volume.state.as_ref().is_ok_and(|state| state.enough), "{volume:?}");
+            (volume.served_by.map(|by| by.0), volume.claimed_by.map(|by| by.0))
+        };
+        assert_eq!(find(), (None, None));
+        let mut own = Own::new().expect("a claimant");
+        claim::take(&members, &superblock, &own, Duration::ZERO).expect("it is free");
+        let process = std::process::id();
+        assert_eq!(find(), (Some(process), None));
+        own.claimant.boot = [9; 16];
+        claim::take(&members, &superblock, &own, Duration::ZERO).expect("it is its own");
+        assert_eq!(find(), (None, Some(process)), "it is of another machine");
+        claim::give_back(&members, &superblock, &own);
+        assert_eq!(find(), (None, None));
+    }
+
+    #[test]
+    fn devices_in_use_and_empty_drives_are_not_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let class = folder.path().join("class/block");
+        let make = |name: &str, number: &str, size: &str| {
+            let at = class.join(name);
+            fs::create_dir_all(at.join("holders")).expect("a folder");
+            fs::write(at.join("dev"), format!("{number}\n")).expect("a file");
+            fs::write(at.join("size"), format!("{size}\n")).expect("a file");
+            at
+        };
+        let sda = make("sda", "8:0", "1000");
+        fs::create_dir(sda.join("sda1")).expect("a folder");
+        fs::write(sda.join("sda1/partition"), "1\n").expect("a file");
+        make("sda1", "8:1", "900");
+        fs::create_dir(make("sdb", "8:16", "1000").join("holders/md0")).expect("a folder");
+        make("sdc", "8:32", "1000");
+        make("sdd", "8:48", "1000");
+        make("sde", "8:64", "1000");
+        make("sr0", "11:0", "0");
+        make("cciss!c0d0", "104:0", "1000");
+        let mounts =
+            "36 35 8:1 / /srv/a\\040b rw - ext4 /dev/root rw\n37 35 0:45 / /mnt rw - btrfs /dev/sdd rw";
+        let swaps = "Filename Type Size Used Priority\n/dev/sde partition 1 0 -2\n";
+        let (idle, used) = idle_in(folder.path(), mounts, swaps);
+        assert_eq!(idle, ["/dev/cciss/c0d0", "/dev/sdc"].map(PathBuf::from));
+        let said: Vec<(&str, &str)> =
+            used.iter().map(|(path, why)| (path.to_str().unwrap_or(""), why.as_str())).collect();
+        assert_eq!(
+            said,
+            [
+                ("/dev/sda", "it has partitions, which are looked at instead"),
+                ("/dev/sda1", "it is mounted at /srv/a b"),
+                ("/dev/sdb", "it is in use by md0"),
+                ("/dev/sdd", "it is mounted at /mnt"),
+                ("/dev/sde", "it is swap space"),
+            ]
+        );
+    }
+}

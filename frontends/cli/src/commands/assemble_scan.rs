@@ -1,0 +1,277 @@
+//! `pantile assemble --scan`: finds all volumes on the disks of this machine, and makes their
+//! folders.
+
+use super::assemble::{AssembleJson, FoundJson, LeftOutJson, found_json, left_out_json, missing, text};
+use super::attached_folders;
+use crate::describe::count;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::json::OUTPUT_VERSION;
+use crate::machine::config::Config;
+use crate::sets;
+use crate::terminal::{Terminal, print, print_json};
+use crate::volumes;
+use pantile_host::{Folder, FoundVolume, FoundVolumes, files_of, find_volumes, idle_devices};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Options of a scan.
+pub struct Scan {
+    /// Folders whose files are looked at instead of the block devices of the machine.
+    pub dirs: Vec<PathBuf>,
+    pub into: Option<PathBuf>,
+    pub dry_run: bool,
+    pub json: bool,
+}
+
+#[derive(Serialize)]
+struct ScanJson {
+    output_version: u32,
+    volumes: Vec<VolumeJson>,
+    /// Number of devices without a part of a volume.
+    others: usize,
+    left_out: Vec<LeftOutJson>,
+}
+
+#[derive(Serialize)]
+struct VolumeJson {
+    name: String,
+    volume: String,
+    code: Option<String>,
+    slots: Option<usize>,
+    devices: Vec<FoundJson>,
+    missing: Vec<u32>,
+    stale: Vec<u32>,
+    enough: bool,
+    left_out: Vec<LeftOutJson>,
+    /// Its folder, if it has one.
+    folder: Option<String>,
+    /// True if this run has made the folder.
+    made: bool,
+    served_by: Option<String>,
+    /// The claim of a server that did not give it back: it can serve the volume still.
+    claimed_by: Option<String>,
+    problem: Option<String>,
+    /// The command that makes the folder.
+    command: Option<String>,
+}
+
+impl Scan {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let (paths, in_use) = match self.dirs.is_empty() {
+            true => idle_devices(),
+            false => (self.files()?, Vec::new()),
+        };
+        let FoundVolumes { volumes, others, left_out } = find_volumes(&paths);
+        let known = known_folders();
+        let mut taken = BTreeSet::new();
+        let mut answers: Vec<VolumeJson> =
+            volumes.iter().map(|volume| answer(volume, &known, &mut taken)).collect();
+        let has_name = |answer: &VolumeJson| self.into.is_some() || answer.can_have(&answer.name);
+        let is_ready = |answer: &VolumeJson| answer.is_ready() && has_name(answer);
+        let ready: Vec<usize> = (0..answers.len()).filter(|&at| is_ready(&answers[at])).collect();
+        if let Some(into) = &self.into {
+            let [only] = ready[..] else {
+                return Err(Failure::Input(format!(
+                    "--into names one folder, and {} can be assembled; 'pantile assemble --scan --dry-run' \
+                     prints a command for each",
+                    count(ready.len(), "volume")
+                )));
+            };
+            answers[only].command = Some(command(&volumes[only], into));
+        }
+        for at in ready.into_iter().filter(|_| !self.dry_run) {
+            let into = self.into.clone().unwrap_or_else(|| PathBuf::from(&answers[at].name));
+            answers[at].make(&into);
+        }
+        let is_good = !answers.is_empty() && answers.iter().all(|answer| answer.is_good(self.dry_run));
+        let left_out = left_out_json(&[in_use, left_out].concat());
+        let answer = ScanJson { output_version: OUTPUT_VERSION, volumes: answers, others, left_out };
+        match self.json {
+            true => print_json(&answer)?,
+            false => print(&scan_text(&answer, self.dry_run, terminal))?,
+        }
+        Ok(if is_good { Verdict::Good } else { Verdict::Bad })
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut found = Vec::new();
+        for dir in &self.dirs {
+            found.extend(files_of(dir).map_err(|error| Failure::file("read", dir, &error))?);
+        }
+        Ok(found)
+    }
+}
+
+impl VolumeJson {
+    /// True if the volume has no folder, and enough devices for one.
+    fn is_ready(&self) -> bool {
+        self.enough && self.command.is_some() && self.served_by.is_none()
+    }
+
+    /// True if the command that helps makes the folder of this name.
+    fn can_have(&self, name: &str) -> bool {
+        self.command.as_ref().is_some_and(|command| command.ends_with(&into(Path::new(name))))
+    }
+
+    fn is_good(&self, dry_run: bool) -> bool {
+        let has_place = self.folder.is_some() || self.served_by.is_some() || dry_run;
+        self.enough && has_place && self.missing.is_empty() && self.stale.is_empty()
+    }
+
+    /// Makes the folder, and takes the judgement of an opening.
+    fn make(&mut self, into: &Path) {
+        let paths: Vec<PathBuf> = self.devices.iter().map(|device| PathBuf::from(&device.path)).collect();
+        match Folder::assemble(into, &paths) {
+            Ok((_, found)) => {
+                self.folder = Some(into.display().to_string());
+                (self.made, self.enough, self.stale) = (true, found.enough, found.stale);
+                self.command = None;
+            }
+            Err(error) => self.problem = Some(volumes::failure(&error).text().to_string()),
+        }
+    }
+}
+
+/// Returns the folders that are known on this machine, by the ids of their volumes.
+fn known_folders() -> BTreeMap<String, PathBuf> {
+    let configured = Config::load_or_default(None).unwrap_or_default().volume;
+    let folders = configured.into_values().map(|volume| volume.folder).chain(attached_folders());
+    folders.filter_map(|folder| Some((id_in(&folder)?, folder))).collect()
+}
+
+/// Returns the id of the volume of a folder.
+fn id_in(folder: &Path) -> Option<String> {
+    Folder::named_in(folder).ok().map(|config| config.volume.to_string())
+}
+
+fn answer(
+    volume: &FoundVolume,
+    known: &BTreeMap<String, PathBuf>,
+    taken: &mut BTreeSet<PathBuf>,
+) -> VolumeJson {
+    let id = volume.volume.to_string();
+    let name = &volume.name;
+    let is_name = !name.is_empty() && !name.contains('/') && !name.starts_with(['.', '-']);
+    let here = PathBuf::from(name);
+    let folder = known.get(&id).cloned();
+    let folder = folder.or_else(|| (is_name && id_in(&here).as_ref() == Some(&id)).then(|| here.clone()));
+    let is_free = is_name && here.symlink_metadata().is_err() && !taken.contains(&here);
+    let start: String = id.chars().take(8).collect();
+    let place = match (is_free, is_name) {
+        (true, _) => here,
+        (false, true) => PathBuf::from(format!("{name}-{start}")),
+        (false, false) => PathBuf::from(format!("volume-{start}")),
+    };
+    let needs_place = folder.is_none() && volume.state.is_ok();
+    if needs_place {
+        taken.insert(place.clone());
+    }
+    let found = volume.state.as_ref().ok();
+    VolumeJson {
+        name: name.clone(),
+        volume: id,
+        code: found.map(|found| found.superblock.spec.clone()),
+        slots: found.map(|found| found.slots),
+        devices: found.map_or(Vec::new(), |found| found_json(&found.devices)),
+        missing: found.map_or(Vec::new(), |found| missing(found.slots, &found.devices)),
+        stale: found.map_or(Vec::new(), |found| found.stale.clone()),
+        enough: found.is_some_and(|found| found.enough),
+        left_out: found.map_or(Vec::new(), |found| left_out_json(&found.left_out)),
+        command: needs_place.then(|| command(volume, &place)),
+        folder: folder.map(|folder| folder.display().to_string()),
+        made: false,
+        served_by: server(&volume.served_by),
+        claimed_by: server(&volume.claimed_by),
+        problem: volume.state.as_ref().err().map(|error| volumes::failure(error).text().to_string()),
+    }
+}
+
+/// Returns process and host of a server in words.
+fn server(by: &Option<(u32, String)>) -> Option<String> {
+    by.as_ref().map(|(process, host)| format!("process {process} on '{host}'"))
+}
+
+/// Returns the command that makes the folder of a volume.
+fn command(volume: &FoundVolume, place: &Path) -> String {
+    let devices =
+        volume.state.iter().flat_map(|found| found.devices.values().chain(found.replacing.values()));
+    let words: Vec<String> = devices.map(sets::quoted).collect();
+    format!("pantile assemble {}{}", words.join(" "), into(place))
+}
+
+fn into(place: &Path) -> String {
+    format!(" --into {}", sets::quoted(place))
+}
+
+fn scan_text(answer: &ScanJson, dry_run: bool, terminal: &Terminal) -> String {
+    let mut out = String::new();
+    for volume in &answer.volumes {
+        out.push_str(&volume_text(volume, terminal));
+        out.push('\n');
+    }
+    if answer.volumes.is_empty() {
+        out.push_str("No volume was found.\n");
+    }
+    if answer.others > 0 {
+        let _ = writeln!(out, "No part of a volume is on {}.", count(answer.others, "other device"));
+    }
+    for left in &answer.left_out {
+        let _ = writeln!(out, "not read: {}: {}", sets::name(&left.path), sets::name(&left.why));
+    }
+    if dry_run {
+        out.push_str("Nothing was written.\n");
+    }
+    out
+}
+
+fn volume_text(volume: &VolumeJson, terminal: &Terminal) -> String {
+    let (Some(code), Some(slots)) = (&volume.code, volume.slots) else {
+        let problem = volume.problem.as_deref().unwrap_or_default();
+        return format!("{}: {}\n", terminal.bold(sets::name(&volume.name)), sets::name(problem));
+    };
+    let shown = AssembleJson {
+        output_version: OUTPUT_VERSION,
+        folder: volume.folder.clone().unwrap_or_default(),
+        name: volume.name.clone(),
+        volume: volume.volume.clone(),
+        code: code.clone(),
+        slots,
+        devices: volume.devices.clone(),
+        missing: volume.missing.clone(),
+        stale: volume.stale.clone(),
+        enough: volume.enough,
+        left_out: volume.left_out.clone(),
+    };
+    let mut out = text(&shown, terminal);
+    let claim = volume.claimed_by.as_ref().map_or(String::new(), |by| {
+        let by = sets::name(by);
+        format!("Claimed by {by}, and not given back: the next opening watches if it is served there.\n")
+    });
+    if volume.made {
+        return out + &claim;
+    }
+    // The last line is of a folder that was made.
+    let lines: Vec<&str> = out.lines().collect();
+    out = lines[..lines.len().saturating_sub(1)].iter().map(|line| format!("{line}\n")).collect();
+    out.push_str(&claim);
+    if let Some(problem) = &volume.problem {
+        let _ = writeln!(out, "Not assembled: {}", sets::name(problem));
+    }
+    let _ = match (&volume.served_by, &volume.folder, &volume.command) {
+        (Some(by), Some(folder), _) => {
+            writeln!(out, "Served from {} by {}.", sets::name(folder), sets::name(by))
+        }
+        (Some(by), None, _) => writeln!(out, "Served by {}.", sets::name(by)),
+        (None, Some(folder), _) => {
+            writeln!(out, "It has its folder: pantile status {}", sets::quoted(folder))
+        }
+        (None, None, Some(command)) if volume.enough => writeln!(out, "Assemble it: {command}"),
+        (None, None, Some(command)) => {
+            writeln!(out, "These are too few to serve it. Bring more of its devices, or go on: {command}")
+        }
+        (None, None, None) => Ok(()),
+    };
+    out
+}
