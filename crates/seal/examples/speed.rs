@@ -27,10 +27,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     timed("seal, nothing changed", bytes, start);
     let set = SetPaths::dir(out);
     let start = Instant::now();
-    assert!(verify(&VerifyOptions { set: set.clone(), ignore_checksums: false }, &mut Silent)?.clean);
+    assert!(
+        verify(&VerifyOptions { set: set.clone(), ignore_checksums: false, share: None }, &mut Silent)?.clean
+    );
     timed("verify", bytes, start);
     let start = Instant::now();
-    assert!(verify(&VerifyOptions { set: set.clone(), ignore_checksums: true }, &mut Silent)?.clean);
+    assert!(
+        verify(&VerifyOptions { set: set.clone(), ignore_checksums: true, share: None }, &mut Silent)?.clean
+    );
     timed("verify, no checksums", bytes, start);
     if rest.is_empty() {
         for shard in &report.shards[..2] {

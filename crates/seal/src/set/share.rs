@@ -145,15 +145,15 @@ mod tests {
             let picked = next(&read, 10, share, now);
             picked.iter().for_each(|run| read.insert(run.clone(), now));
             damaged.into_iter().for_each(|at| read.remove(at..at + 1));
-            picked
+            picked.into_iter().map(|run| (run.start, run.end)).collect::<Vec<_>>()
         };
-        assert_eq!(night(1000, None), [0..3]);
-        assert_eq!(night(1001, Some(4)), [3..6]);
-        assert_eq!(night(1002, None), [4..5, 6..8], "damage is read again first");
-        assert_eq!(night(1003, None), [8..10]);
+        assert_eq!(night(1000, None), [(0, 3)]);
+        assert_eq!(night(1001, Some(4)), [(3, 6)]);
+        assert_eq!(night(1002, None), [(4, 5), (6, 8)], "damage is read again first");
+        assert_eq!(night(1003, None), [(8, 10)]);
         assert!(night(1004, None).is_empty(), "all were read lately");
-        assert_eq!(night(1100, None), [0..3]);
-        assert_eq!(night(1103, None), [3..4, 5..7], "that of 4 is younger");
-        assert_eq!(night(5, None), [0..3], "times in the future count as none");
+        assert_eq!(night(1100, None), [(0, 3)]);
+        assert_eq!(night(1103, None), [(3, 4), (5, 7)], "that of 4 is younger");
+        assert_eq!(night(5, None), [(0, 3)], "times in the future count as none");
     }
 }
