@@ -262,7 +262,7 @@ mod tests {
     fn the_page_begins_with_the_answer() {
         let body = page(&machine("tank", Some("Device 1 is lost.")), Some(60));
         let start = body.split_once("<body>\n").expect("a body").1;
-        assert!(start.starts_with("<h1 class=\"bad\">3 things are wrong</h1>"), "{start}");
+        assert!(start.starts_with("<h1 class=\"bad\">2 things are wrong</h1>"), "{start}");
         for part in [
             "<b>/srv/tank</b>: Device 1 is lost.",
             "2 more devices can fail without data loss.",
