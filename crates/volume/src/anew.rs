@@ -1,14 +1,13 @@
-//! A volume whose superblocks or maps are gone on more devices than the code bears, although the
-//! data are whole: what its chunks say of themselves.
+//! Recovers a volume whose data are whole, but whose superblocks or maps are lost on more devices
+//! than the code tolerates: from the headers of its chunks.
 //!
 //! A chunk's header names volume, slot, physical and logical stripe, column and generation under a
-//! checksum, so that a device without any superblock is known by its chunks, and the stripe table
-//! can be made of them: of each logical stripe the newest generation of which enough chunks are
-//! there.
+//! checksum. So a device without any superblock is identified by its chunks. Each logical stripe
+//! maps to the newest generation of which enough chunks are found.
 //!
-//! What cannot be known: what lived only in the log, which does not say whose blocks it holds;
-//! whether a stripe was trimmed, or its last write forgotten by a crash. Such stripes come back.
-//! Nothing is decided here of what the journal can still say: whoever calls tries that first.
+//! Lost are blocks that were in the log alone: the log does not say whose blocks it holds. Stripes
+//! that were trimmed, or whose last write a crash undid, come back. The caller tries the journal
+//! first.
 
 use crate::journal::definition_bytes;
 use crate::maps::{Mapping, Maps};
@@ -27,29 +26,29 @@ type Writes = BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>;
 /// Sessions and records are numbered on behind all that devices without a superblock may know of.
 const FAR: u64 = 1 << 32;
 
-/// A chunk that was found where its header says that it lies, in the slot that it names.
+/// A chunk found at the place and in the slot that its header names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChunkFound {
     /// The device.
     pub slot: Slot,
     /// Where.
     pub physical: u32,
-    /// Whose content it holds.
+    /// The logical stripe whose content it holds.
     pub logical: u32,
     /// Of its write.
     pub generation: u64,
 }
 
 impl ChunkFound {
-    /// Whether a volume can have counted to its generation. A chunk of another is none of a volume,
-    /// whatever its checksum says.
+    /// Returns true if a volume can have counted to its generation. Other chunks are of no volume,
+    /// even under a right checksum.
     pub fn is_possible(&self) -> bool {
         self.generation < FOUND_END
     }
 }
 
-/// What is to be written to make a volume that can be opened, in steps: each is durable on all
-/// devices before the next begins.
+/// Writes that make a volume which can be opened, in steps: each is durable on all devices before
+/// the next begins.
 #[derive(Clone, Debug)]
 pub struct Anew {
     /// The steps: slot, first block and bytes of each write.
@@ -107,10 +106,9 @@ fn superblock_steps(
 /// Maps made of chunks alone, for devices of which `here` are given; `left`: the newest superblock
 /// that is left of any.
 ///
-/// The log begins empty. `fresh`: drawn at random; it becomes the history. Chunks whose generation
-/// no volume counts to ([`ChunkFound::is_possible`]) are left out like those that lie where none
-/// can, and such numbers of the superblock that is left say nothing: what is written can be opened,
-/// and counted on from.
+/// The log begins empty. `fresh`: drawn at random; it becomes the history. Chunks in impossible
+/// places, or of an impossible generation ([`ChunkFound::is_possible`]), are left out. Impossible
+/// numbers of `left` are ignored, so that the new volume can be opened and counted on from.
 pub fn maps_anew(
     geometry: &Geometry,
     left: &Superblock,

@@ -54,7 +54,7 @@ pub(crate) struct Commit {
     changes: Vec<Change>,
     /// Fetches, computations or inputs and outputs that the phase waits for.
     pub(crate) outstanding: usize,
-    /// A block that a merge needs cannot be had: the commit is undone.
+    /// A block that a merge needs is lost: the commit is undone.
     pub(crate) hopeless: bool,
     pub(crate) members_changed: bool,
     /// It writes a record although nothing changes: that says of the one before that it is durable.
@@ -166,8 +166,9 @@ impl Engine {
         (devices / (tolerance + 1)).max(1)
     }
 
-    /// Of so many blocks, those that go to rows of the log code: none where what is written could
-    /// not be had. The last row is filled up with zeros where copies would take more than one.
+    /// Returns how many of these blocks go to rows of the log code: none where written rows could
+    /// not be read back. The last row is filled up with zeros where copies would take more than
+    /// one.
     fn coded(&self, blocks: usize) -> usize {
         if !self.planners.rows_bear.bears(&self.maps.absent()) {
             return 0;
@@ -201,9 +202,9 @@ impl Engine {
         2 * 64 + 8 * self.geometry.slots() as u64
     }
 
-    /// Chooses what the commit takes, and where it goes: stripes that are dirty as a whole, or that
-    /// must be written anew, to free places; the rest to the log; when that has no room, home by
-    /// merging, the fullest first; what then is left waits.
+    /// Chooses the content of the commit and its places. Stripes that are dirty as a whole, or must
+    /// be written again, go to free places, and the rest goes to the log. If the log has no room,
+    /// the fullest stripes are merged home; others wait.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let patches_go_on = self.patching.take_turn();
@@ -395,7 +396,7 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// A block of a row that is written again is there, or cannot be had.
+    /// Takes a block of a row that is written again; `None`: it is lost.
     pub(crate) fn gathered_for_row(&mut self, row: usize, index: usize, content: Option<Operand>) {
         let copies = self.geometry.tolerance() + 1;
         let Some(commit) = &mut self.commit else { return };
@@ -484,8 +485,8 @@ impl Engine {
         rows
     }
 
-    /// Gets the blocks of stripes that are written as a whole: from what is taken, else from where
-    /// they lie.
+    /// Gets the blocks of stripes that are written as a whole: from those taken, else from their
+    /// places.
     pub(crate) fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let mut elsewhere = Vec::new();
         for (block, requester) in wanted {
@@ -498,7 +499,7 @@ impl Engine {
         self.resolve_all(elsewhere);
     }
 
-    /// A block of a stripe is there, or cannot be had.
+    /// Takes a block of a stripe; `None`: it is lost.
     pub(crate) fn gathered(&mut self, stripe: usize, place: u32, content: Option<Operand>) {
         let Some(commit) = &mut self.commit else { return };
         commit.stripes[stripe].content[place as usize] = content;
@@ -533,9 +534,8 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the
-    /// stripe stays as it is and is called broken. What is written to it goes to the log from now
-    /// on.
+    /// Undoes a commit in which a stripe to be merged has lost a block. Taken blocks wait on; the
+    /// stripe stays as it is and counts as broken, and writes to it go to the log from now on.
     pub(crate) fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
         let mut lost = Vec::new();

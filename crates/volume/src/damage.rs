@@ -103,8 +103,8 @@ impl Engine {
         cell.0 * self.geometry.element_blocks() + offset
     }
 
-    /// These blocks of a stripe cannot be had, nor be computed. Parity is missing only together
-    /// with data of the same offset.
+    /// Notes blocks of a stripe that can neither be read nor computed. Parity is missing only
+    /// together with data of the same offset.
     pub(crate) fn break_stripe(&mut self, logical: u32, missing: impl IntoIterator<Item = Place>) {
         let mut all = self.damage.missing(logical);
         all.extend(missing.into_iter().map(|place| self.block_number(place)));
@@ -112,8 +112,8 @@ impl Engine {
         self.is_not_written_anew(logical);
     }
 
-    /// Blocks are written to devices, or could be read from them: stripes that miss nothing any
-    /// more are written anew.
+    /// Notes blocks that were written or could be read. Stripes that miss nothing any more are
+    /// written again.
     pub(crate) fn miss_no_longer(&mut self, blocks: impl Iterator<Item = UserBlock>) {
         if !self.damage.has_broken() {
             return;
@@ -146,7 +146,7 @@ impl Engine {
         })
     }
 
-    /// Whether a stripe cannot be written as a whole, what is committing of it included.
+    /// Returns true if a stripe cannot be written as a whole, even with its committing blocks.
     pub(crate) fn is_beyond_repair(&self, logical: u32) -> bool {
         let is_committing = |place| self.memory.is_committing(logical, place);
         self.damage.is_broken(logical) && !self.missing_data(logical).all(is_committing)

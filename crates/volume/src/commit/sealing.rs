@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::memory::Age;
 use crate::{Failure, Reply};
 
-/// Blocks of a record of nothing but the states of all devices and some notes, at the most.
+/// Most blocks of a record of nothing but the states of all devices and some notes.
 const FIRST_RECORD_BLOCKS: u32 = 4;
 
 /// How much is to be made durable.
@@ -135,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// A volume that has failed answers everybody and keeps nothing waiting.
+    /// Answers all requests of a volume that has failed, and keeps nothing waiting.
     pub(crate) fn give_up_if_failed(&mut self) {
         if !self.service.has_failed() {
             return;

@@ -1,4 +1,4 @@
-//! How an epoch ends: rounds of making what is owed, and the record that switches all of its
+//! The end of an epoch: rounds that make pending parity, and the record that switches all of its
 //! stripes.
 
 use super::owed::{Owed, OwedId};
@@ -290,7 +290,8 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// What the record of an end says: stripes that are switched, and those that are trimmed.
+    /// Returns the content of an end's record: stripes that are switched, and those that are
+    /// trimmed.
     pub(crate) fn ended_stripes(&self, epoch: EpochId) -> (Vec<Ended>, BTreeSet<u32>) {
         let Some(known) = self.delayed.epochs.get(&epoch) else { return (Vec::new(), BTreeSet::new()) };
         let ended: Vec<Ended> = known
