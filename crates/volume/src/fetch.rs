@@ -1,5 +1,4 @@
-//! Getting one block: from where it lies if it verifies there, else from the others of its
-//! codeword.
+//! Getting one block: from its place if it verifies there, else from the others of its codeword.
 //!
 //! A block in a stripe and the blocks at the same offset of the stripe's other cells are a codeword
 //! of the volume's code; a block in the log is in a codeword of the log code, or one of t + 1
@@ -22,7 +21,7 @@ use std::collections::BTreeMap;
 /// Names a fetch within the engine.
 pub(crate) type FetchId = u64;
 
-/// Who waits for a block, and which of its blocks it is.
+/// The waiter for a block, and which of its blocks it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requester {
     User(RequestId, usize),
@@ -35,12 +34,12 @@ pub(crate) enum Requester {
         update: usize,
         place: Place,
     },
-    /// What the log has of a block of a stripe that is patched.
+    /// The log's content of a block of a stripe that is patched.
     PatchOf {
         update: usize,
         place: Place,
     },
-    /// What the log has of a block that goes home.
+    /// The log's content of a block that goes home.
     Home {
         block: UserBlock,
     },
@@ -56,7 +55,7 @@ pub(crate) enum Requester {
         owed: OwedId,
         version: u64,
     },
-    /// What an epoch has not written of a stripe.
+    /// The content before the epoch of a block that an epoch has not written.
     Settle {
         owed: OwedId,
         index: usize,
@@ -78,7 +77,7 @@ pub(crate) enum Requester {
 /// Blocks under way of stripes that are verified as a whole: 32 MiB, or one stripe.
 const LATER_SPAN_BLOCKS: usize = 8192;
 
-/// What is to be fetched when there is room for it, while a volume is opened.
+/// Fetches that wait for room while a volume is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Later {
     VerifyStripe {
@@ -130,9 +129,9 @@ pub(crate) struct Fetch {
     pub(crate) requester: Requester,
     word: Word,
     wanted: CellIndex,
-    /// Cells that cannot be had: those that are absent, and those that were read and are bad.
+    /// Cells that cannot be read: those that are absent, and those that were read and are bad.
     lost: CellSet,
-    /// Cells on slow devices, counted as lost as long as the block can be had without them.
+    /// Cells on slow devices, counted as lost as long as the block can be computed without them.
     avoided: CellSet,
     /// Cells on devices that did not have them when that was last asked. A device that is rebuilt
     /// has them later.
@@ -217,13 +216,13 @@ impl Engine {
         self.start(row.any_block(), requester, word, CellIndex(wanted as u32));
     }
 
-    /// Every block of a stripe is to be had, parity included.
+    /// Verifies every block of a stripe, parity included.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
         let Some(mapping) = self.maps.mapping(logical) else { return };
         self.reads.fetch_later([Later::VerifyStripe { logical, mapping }]);
     }
 
-    /// Blocks of a stripe are to be had, each for itself, because not all of them can be read.
+    /// Verifies blocks of a stripe each for itself, because not all of them can be read.
     pub(crate) fn verify_cells(
         &mut self,
         logical: u32,
@@ -339,8 +338,8 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_absent).collect::<Vec<CellIndex>>())
     }
 
-    /// The cells of a row of the log that lie on slow devices, for a user who wants one. Blocks of
-    /// stripes are read together, and come here only if something was wrong.
+    /// Returns the cells of a row of the log on slow devices, for a user's read. Blocks of stripes
+    /// are read together, and come here only if something was wrong.
     fn slow_cells(&self, word: &Word, requester: Requester) -> CellSet {
         let code = self.planner(word).code();
         let is_avoided = matches!((word, requester), (Word::Row { .. }, Requester::User(..)));
@@ -348,8 +347,8 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_slow).collect::<Vec<CellIndex>>())
     }
 
-    /// A block cannot be had without cells on slow devices: they count as there, and are read.
-    /// `false`: none were avoided.
+    /// Gives up avoiding slow cells that a block cannot be computed without: they count as there,
+    /// and are read. `false`: none were avoided.
     fn reads_slow_cells(&mut self, id: FetchId) -> bool {
         let Some(fetch) = self.reads.fetch_mut(id) else { return false };
         let had_some = !fetch.avoided.is_empty();
@@ -462,7 +461,7 @@ impl Engine {
         true
     }
 
-    /// Nobody waits for what is made again for a device that came.
+    /// Returns the urgency of a fetch: no user waits for blocks of a device that came.
     fn urgency_of(&self, id: FetchId) -> Urgency {
         match self.reads.fetch(id).map(|fetch| fetch.requester) {
             Some(Requester::Rebuild { .. } | Requester::RebuildRow { .. }) => Urgency::Background,
@@ -518,10 +517,10 @@ impl Engine {
         }
     }
 
-    /// Whether nothing else can have been written where a fetch reads. A stripe that is read is
-    /// pinned; but an epoch writes its own again in the same place, and a row of the log that is
-    /// let go may be written before its readers are done. What they then find says nothing about
-    /// its device.
+    /// Returns true if nothing else can have been written where a fetch reads. A stripe that is
+    /// read is pinned. But an epoch writes its own again in the same place, and a row of the log
+    /// that is let go may be written before its readers are done. Wrong content then says nothing
+    /// about the device.
     fn is_kept(&self, fetch: &Fetch) -> bool {
         match (&fetch.word, fetch.requester) {
             (Word::Stripe { .. }, Requester::Epoch { owed, version, .. }) => {
@@ -573,8 +572,8 @@ impl Engine {
         self.noting.count_wrong(slot, u64::from(is_wrong));
     }
 
-    /// A block that should be good was not: its stripe, or the stripes of all blocks of its log
-    /// row, are written anew by the next commit.
+    /// Suspects a block that should be good and was not: the next commit writes its stripe again,
+    /// or the stripes of all blocks of its log row.
     fn suspect(&mut self, word: &Word) {
         match word {
             Word::Stripe { logical, mapping, .. } => self.suspect_stripe(*logical, *mapping),
@@ -649,8 +648,8 @@ impl Engine {
         }
     }
 
-    /// The block cannot be had where it was looked for. If it has moved meanwhile, or a device has
-    /// it that had not, it is looked for again.
+    /// Ends a fetch whose block is lost. If the block has moved meanwhile, or a device has been
+    /// rebuilt, it is looked for again.
     fn abandon(&mut self, id: FetchId) {
         let Some(fetch) = self.reads.fetch(id) else { return };
         if !fetch.asked.is_empty() || fetch.headers > 0 {

@@ -295,7 +295,7 @@ impl Geometry {
         }
     }
 
-    /// Whether a block of the log is no user's.
+    /// Returns true if a block of the log is no user's.
     pub(crate) fn is_home(&self, block: UserBlock) -> bool {
         block.0 >= self.user_blocks()
     }
@@ -313,7 +313,8 @@ impl Geometry {
         self.may_patch
     }
 
-    /// The same, from the code: as many steps as that has cells, and every entry asks.
+    /// Computes [`Geometry::is_patchable`]: as many steps as the code has cells, and every entry
+    /// asks.
     fn is_patchable(&self) -> bool {
         let mut cells: Vec<u64> =
             (0..self.slots()).map(|column| self.code.column_cells(column).count() as u64).collect();
@@ -336,7 +337,7 @@ pub(crate) struct Planners {
     pub(crate) row: Planner,
     /// t + 1 copies of one block.
     pub(crate) copies: Planner,
-    /// What may be lost: of stripes, and of log rows that are coded.
+    /// Losses that stripes, and coded log rows, tolerate.
     pub(crate) stripes_bear: Bearing,
     pub(crate) rows_bear: Bearing,
     /// Parity of a stripe, and of a log row.
@@ -367,7 +368,7 @@ impl Planners {
         plan
     }
 
-    /// The same, if it was asked for before.
+    /// Returns the plan of [`Planners::recover_in_stripe`] if it was made before.
     pub(crate) fn known_in_stripe(&self, lost: &CellSet, wanted: &BTreeSet<CellIndex>) -> Option<Arc<Plan>> {
         let key = (lost.iter().collect(), wanted.iter().copied().collect());
         self.known.get(&key)?.clone()

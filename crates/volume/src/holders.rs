@@ -1,8 +1,8 @@
-//! Who holds which buffer: a buffer goes back to the driver when its last holder lets it go.
+//! Holders of buffers: a buffer goes back to the driver when its last holder lets it go.
 //!
 //! Every block that is read or written passes here some times, so the buffers that the engine names
-//! lie in a table. Places in it are used again; names are not, because each has the number of its
-//! use in its upper half: whoever keeps a name too long is told, and does not get another buffer.
+//! are in a table. Places in it are used again, names are not: the upper half of each has the
+//! number of its use. So a name that is kept too long finds no buffer instead of another one.
 
 use crate::{BufferId, ENGINE_BUFFERS};
 use rustc_hash::FxHashMap;

@@ -1,4 +1,4 @@
-//! What is written to the ring of the journal, and the headers of chunks that records speak of.
+//! Writes to the ring of the journal, and headers of chunks that records name.
 //!
 //! Invariant: the blocks from the oldest record that the newest durable snapshot does not contain
 //! up to the head are never overwritten.
@@ -34,13 +34,13 @@ impl Engine {
         runs
     }
 
-    /// Whether a snapshot must come before the next record: less than half of the ring is certain
-    /// to be free.
+    /// Returns true if a snapshot must come before the next record: less than half of the ring is
+    /// certain to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
         self.records.is_low(self.geometry.journal_blocks())
     }
 
-    /// Whether so many more blocks of the ring are certain to be free.
+    /// Returns true if this many more blocks of the ring are certain to be free.
     pub(crate) fn journal_has_blocks(&self, blocks: u32) -> bool {
         self.records.has_free(blocks, self.geometry.journal_blocks())
     }

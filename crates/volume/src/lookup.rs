@@ -1,13 +1,13 @@
-//! Where blocks lie, told without beginning anything: for drivers that read them themselves.
+//! Places of blocks, without beginning anything: for drivers that read blocks themselves.
 //!
-//! A [`Lookup`] is true at the moment it is given, and needs not stay so: what it names may be
-//! written over right after. That is why it says the checksums. Content that has them was the
-//! newest at some moment since the question, so it is a right answer to a read that was asked
-//! before; content that has not is no answer at all, and whoever got it makes an ordinary request.
+//! A [`Lookup`] is true at the moment it is given; its places may be overwritten right after.
+//! Therefore it has the checksums. Content that has them was the newest at some moment since the
+//! question, so it is a right answer to a read that was asked before. Other content is no answer;
+//! the driver then makes an ordinary request.
 //!
-//! What lies on a device that is lost is told as a sum of what lies on others, by the plan that
-//! reads of the engine made for the same cells. Sources that have their checksums are of one stripe
-//! and one generation, so their sum is what the device had.
+//! Blocks of a lost device are given as sums of blocks of others, by the plan that reads of the
+//! engine made for the same cells. Sources that have their checksums are of one stripe and one
+//! generation, so their sum is the lost block.
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, RowKind};
@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks that lie side by side on one device.
+/// Adjacent blocks of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// The device.
     pub slot: Slot,
     /// The first of them.
     pub at: DeviceBlock,
-    /// What they were written with.
+    /// The generation of their write.
     pub generation: u64,
     /// The checksum of each.
     pub checksums: Vec<u64>,
@@ -52,14 +52,14 @@ pub enum Source {
     Made(usize, u32),
 }
 
-/// Where blocks lie, and what is to be made of what lies there.
+/// Places of blocks, and the sums to compute from them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
-    /// What is to be read.
+    /// The blocks to read.
     pub stretches: Vec<Stretch>,
-    /// What is to be computed.
+    /// The sums to compute.
     pub mixtures: Vec<Mixture>,
-    /// What was asked for, in order, in parts of so many blocks.
+    /// The sources of the blocks asked for, in order, with the number of blocks of each.
     pub parts: Vec<(Source, u32)>,
 }
 
@@ -112,8 +112,8 @@ struct Making {
 }
 
 impl Engine {
-    /// Where blocks lie, if the newest content of each lies on devices that have it and memory has
-    /// the checksums.
+    /// Returns the places of blocks, if the newest content of each is on devices that have it and
+    /// memory has the checksums.
     pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         // A volume that puts things away goes on until it gets a request.
         if !self.service.can_be_read() || self.cleaning.is_at_rest() || self.serves_nobody() || count == 0 {
@@ -252,8 +252,8 @@ impl Engine {
         Some(made)
     }
 
-    /// Adds blocks of cells that are to be read, those that lie side by side as one: where each
-    /// cell's first is.
+    /// Adds blocks of cells that are to be read, adjacent ones as one; returns the place of each
+    /// cell's first.
     fn add_stretches(
         &self,
         mapping: Mapping,

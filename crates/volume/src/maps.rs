@@ -1,8 +1,10 @@
 //! The maps: what the volume knows, and the changes that a record makes to it.
 //!
-//! Invariants, checked by [`Maps::check`]: a physical stripe has at most one logical owner and its
-//! owner maps to it; the live count of a log row is the number of user blocks mapped to it; a row
-//! without live blocks is free; a generation is used once.
+//! Invariants, checked by [`Maps::check`]:
+//!
+//! * a physical stripe has at most one logical owner, which maps to it;
+//! * the live count of a log row is the number of user blocks mapped to it;
+//! * a row without live blocks is free; a generation is used once.
 
 use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
@@ -23,12 +25,12 @@ pub(crate) struct Mapping {
 /// Logical stripes of one part of the table.
 const PART_STRIPES: u32 = 256;
 
-/// A part of which so many are mapped at the most has an entry for each; one of more has a place
-/// for every stripe.
+/// Parts with at most this many mapped stripes have an entry for each; others have a place for
+/// every stripe.
 const FEW_STRIPES: usize = 64;
 
-/// Where each logical stripe lies. It takes memory for what is mapped, a small multiple of what a
-/// snapshot has of it, however many stripes there are.
+/// The place of each logical stripe. Memory is in proportion to the mapped stripes: a small
+/// multiple of their size in a snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct StripeTable {
     len: usize,
@@ -313,7 +315,7 @@ impl Row {
 /// One change of the maps; a record is a list of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A logical stripe has been written anew.
+    /// A logical stripe has been written again.
     Switch { logical: u32, physical: u32, generation: u64, digests: Vec<Option<Crc64>> },
     /// Logical stripes read as zeros.
     Unmap { first: u32, count: u32 },
@@ -323,15 +325,15 @@ pub(crate) enum Change {
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
     Member { slot: Slot, state: MemberState },
-    /// What happened, or what is wrong.
+    /// An event, or a fault.
     Note(Note),
-    /// Blocks of a stripe are written where they lie, with what the log has of them.
+    /// Blocks of a stripe, which the log has, are written home.
     Patch(StripePatch),
     /// A stripe has what its patch said: the log holds its home blocks no more.
     WentHome { logical: u32 },
 }
 
-/// A stripe of which some blocks are written where they lie.
+/// A stripe of which some blocks are written home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StripePatch {
     pub(crate) logical: u32,
@@ -350,8 +352,8 @@ pub(crate) struct ChunkPatch {
 }
 
 impl StripePatch {
-    /// By block that is written: the device, its cell, its offset in that and its checksum; of a
-    /// stripe that lies there.
+    /// Returns for each written block of a stripe in a place: device, cell, offset in the cell, and
+    /// checksum.
     pub(crate) fn places<'a>(
         &'a self,
         physical: u32,
@@ -402,7 +404,7 @@ pub(crate) struct Maps {
     members: Vec<MemberState>,
     /// The next generation.
     generation: u64,
-    /// What happened, and what is wrong.
+    /// Events and faults.
     notes: Notes,
 }
 
@@ -444,7 +446,7 @@ impl Maps {
         &self.free_rows
     }
 
-    /// Where a block lies in the log.
+    /// Returns the place of a block in the log.
     pub(crate) fn log_place(&self, block: UserBlock) -> Option<LogPlace> {
         self.log.get(&block).copied()
     }
@@ -453,7 +455,7 @@ impl Maps {
         self.log.contains_key(&block)
     }
 
-    /// Blocks of a range that lie in the log, ascending.
+    /// Returns the blocks of a range that are in the log, ascending.
     pub(crate) fn logged_within(
         &self,
         range: impl RangeBounds<UserBlock>,
@@ -461,7 +463,7 @@ impl Maps {
         self.log.range(range).map(|(&block, _)| block)
     }
 
-    /// Blocks that lie in the log.
+    /// Returns the number of blocks in the log.
     pub(crate) fn log_blocks(&self) -> usize {
         self.log.len()
     }
@@ -495,7 +497,7 @@ impl Maps {
         &self.members
     }
 
-    /// What happened, and what is wrong.
+    /// Returns the events and faults.
     pub(crate) fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -597,7 +599,7 @@ impl Maps {
         self.generation = generation;
     }
 
-    /// Loads what happened, and what is wrong.
+    /// Loads events and faults.
     pub(crate) fn load_notes(&mut self, notes: Notes) {
         self.notes = notes;
     }
@@ -609,8 +611,8 @@ impl Maps {
         self.notes.written(first, u64::from(count) * self.stripe_blocks);
     }
 
-    /// Whether a volume may write a record of these changes: what it writes lies where nothing lay
-    /// before it, or, in place, the same.
+    /// Returns true if a volume can write a record of these changes: stripes and rows go to free
+    /// places, or to their own, and the log has all blocks of a patch.
     pub(crate) fn may_become(&self, changes: &[Change], geometry: &Geometry) -> bool {
         let (mut places, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let new_rows = changes.iter().filter_map(|change| match change {
@@ -688,7 +690,7 @@ impl Maps {
         }
     }
 
-    /// A block lies in the log from now on; `false`: it did already.
+    /// Puts a block into the log; `false`: it was there already.
     fn place_in_log(&mut self, block: UserBlock, place: LogPlace) -> bool {
         if block.0 < self.user_blocks {
             *self.logged.entry((block.0 / self.stripe_blocks) as u32).or_default() += 1;
@@ -726,12 +728,12 @@ impl Maps {
         }
     }
 
-    /// Whether a device takes part: it is written to, and read where it has what is wanted.
+    /// Returns true if a device takes part: it is written to, and read where it has the content.
     pub(crate) fn is_present(&self, slot: Slot) -> bool {
         !matches!(self.members[slot.0 as usize], MemberState::Lost { .. })
     }
 
-    /// Whether a device has its part of something written with a generation; `logical` for stripes,
+    /// Returns true if a device has its part of a write with a generation; `logical` for stripes,
     /// `None` for log rows.
     pub(crate) fn has(&self, slot: Slot, generation: u64, logical: Option<u32>) -> bool {
         // What is no stripe lies before no cursor.
@@ -739,7 +741,7 @@ impl Maps {
         self.members[slot.0 as usize].has(Generation(generation), logical)
     }
 
-    /// Whether no device is lost or being rebuilt.
+    /// Returns true if no device is lost or being rebuilt.
     pub(crate) fn has_all_members(&self) -> bool {
         self.members.iter().all(|state| *state == MemberState::Present)
     }

@@ -2,8 +2,8 @@
 //!
 //! A device that comes takes part from a moment on in which nothing is being made durable: it
 //! becomes *rebuilding*, misses the generations from its loss up to that moment, and gets the maps
-//! as a snapshot. From then on it has every record and whatever is written. What it lacks is made
-//! again where the maps say that it lies, log rows first, then stripes in order, several devices
+//! as a snapshot. From then on it gets every record and every write. The blocks that it lacks are
+//! made again in their mapped places, log rows first, then stripes in order, several devices
 //! together:
 //!
 //! * nothing that the maps point to is overwritten: on this device these places hold nothing of
@@ -47,7 +47,7 @@ struct Rebuild {
     /// The next log row to look at.
     next_row: u32,
     rows: BTreeMap<(u32, usize), (Slot, DeviceBlock)>,
-    /// What rows were made of, until they are flushed.
+    /// Content that rows are made of, until they are flushed.
     buffers: Vec<BufferId>,
     /// Rows under way, and the flush after them.
     rows_outstanding: usize,
@@ -94,7 +94,7 @@ impl Rebuild {
     }
 }
 
-/// What is known of devices beside their states, which are in the maps.
+/// Properties of devices beside their states, which are in the maps.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     /// Devices that have come and take part from the next moment on in which nothing is being made
@@ -165,7 +165,7 @@ impl Members {
 }
 
 impl Engine {
-    /// The session begins without all devices: it writes a record before it serves anybody.
+    /// Begins a session without all devices: it writes a record before it serves.
     pub(crate) fn begin_provisionally(&mut self) {
         self.records.begin_provisionally();
     }
@@ -175,8 +175,8 @@ impl Engine {
         let known = self.maps.members().get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
             self.members.arrivals.insert(slot, found);
-            // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
-            // order lets it in.
+            // If a superblock must be written first, flushes wait for it: an orderly end lets the
+            // device in.
             self.records.want_if(self.snapshots.is_closed());
         }
     }
@@ -192,7 +192,7 @@ impl Engine {
             self.records.want();
         }
         self.admitted_to_owed();
-        // With another device to read from, what could not be had may be.
+        // Lost blocks may be readable with another device.
         self.damage.retry_broken();
     }
 
@@ -215,7 +215,7 @@ impl Engine {
             let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();
             if slots.is_empty() || slots != rebuild.slots {
                 if !rebuild.is_idle() {
-                    // Whoever is new waits until what was begun for others is done.
+                    // A new device waits until the work begun for others is done.
                     self.members.rebuild = Some(rebuild);
                     return;
                 }
@@ -283,7 +283,7 @@ impl Engine {
         self.rebuild_part_done();
     }
 
-    /// A cell of a row is there, or cannot be had.
+    /// Takes a cell of a row; `None`: it is lost.
     pub(crate) fn rebuilt_row_cell(&mut self, row: u32, cell: usize, content: Option<Operand>) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let place = rebuild.rows.remove(&(row, cell));
@@ -381,7 +381,7 @@ impl Engine {
         false
     }
 
-    /// A block of a stripe is there, or cannot be had.
+    /// Takes a block of a stripe; `None`: it is lost.
     pub(crate) fn rebuilt_block(&mut self, logical: u32, index: usize, content: Option<Operand>) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get_mut(&logical) else { return };
@@ -392,8 +392,8 @@ impl Engine {
         }
         let generation = stripe.mapping.generation;
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
-            // More is lost than can be made again. What of it is data that cannot be had is found
-            // when it is to be written anew.
+            // Too much is lost to rebuild the stripe. Its lost data blocks are found when it is
+            // written again.
             for slot in stripe.slots.clone() {
                 self.was_not_made_again(slot, logical.into());
             }
@@ -481,7 +481,7 @@ impl Engine {
         self.pins.unpin(stripe.mapping.physical);
     }
 
-    /// What was made again before a flush began is on the devices: the cursor moves.
+    /// Moves the cursor: all that was made again before a flush began is on the devices.
     fn rebuild_flushed(&mut self) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(flush) = rebuild.flush.take() else { return };

@@ -1,17 +1,16 @@
-//! What happened to the volume and what is wrong with it: kept in memory as it is, and on the
-//! devices as notes of records.
+//! Events and faults of the volume: kept in memory, and on the devices as notes of records.
 //!
-//! [`Notes`] are those that count, [`Noting`] what of them no record has yet, and what devices did in
-//! this session. The errors of a device are those of before this session and those since.
+//! [`Notes`] are those that count. [`Noting`] has those without a record, and the work of devices
+//! in this session. The errors of a device are those of before this session and those since.
 //!
-//! A note counts in memory at once. It gets into the next record that is written, or, where
-//! somebody must be able to rely on it, one is written for it. A snapshot takes all of them (the
-//! state), so that none is owed afterwards.
+//! A note counts in memory at once. It gets into the next record that is written; if the note must
+//! be durable, a record is written for it. A snapshot takes all of them (the state), so that none
+//! is pending afterwards.
 //!
-//! * *Events* and what is known of *devices*: every loss with its reason, every return; errors
+//! * *Events*, and the history of *devices*: every loss with its reason, every return; errors
 //!   counted on a device as long as it is that device.
-//! * *Ranges* that are lost: blocks that could not be had when they were read or to be written
-//!   again. The record that maps them says that they are written ([`crate::maps::Maps::apply`]).
+//! * *Ranges* that are lost: blocks that could not be read, or not be written again. The record
+//!   that maps them says that they are written ([`crate::maps::Maps::apply`]).
 //! * The last *scrub*, so that a restart goes on with it.
 //! * Chunks and log blocks that are *bad* ([`crate::bad`]).
 
@@ -144,7 +143,7 @@ impl Notes {
         }
     }
 
-    /// What is wrong with which blocks, from the lowest on.
+    /// Returns the lost ranges, from the lowest on.
     pub(crate) fn ranges(&self) -> Vec<RangeNote> {
         let range = |(&first, &(end, since)): (&u64, &Range)| RangeNote {
             first: UserBlock(first),
@@ -155,7 +154,7 @@ impl Notes {
         self.ranges.iter().map(range).collect()
     }
 
-    /// Whether anything is wrong with any block.
+    /// Returns true if any block is lost.
     pub(crate) fn has_ranges(&self) -> bool {
         !self.ranges.is_empty()
     }
@@ -166,7 +165,7 @@ impl Notes {
         self.ranges.range(..end).any(|(_, range)| range.0 > first.0)
     }
 
-    /// What is lost of a range, as first block and number.
+    /// Returns the lost parts of a range, as first block and number.
     pub(crate) fn lost_within(&self, first: UserBlock, count: u64) -> impl Iterator<Item = (UserBlock, u64)> {
         let end = first.0 + count;
         self.ranges.range(..end).filter_map(move |(&from, range)| {
@@ -217,7 +216,7 @@ pub(crate) struct Noting {
     owed: VecDeque<Note>,
     /// Seconds since 1970, as the driver told last; 0: it never did.
     now: i64,
-    /// What the driver says of a device that it is about to call gone.
+    /// The driver's reason for the device that it is about to call gone.
     why: BTreeMap<Slot, (Reason, i32)>,
     /// A write has just failed that the volume takes for the loss of its device.
     write_failed: bool,
@@ -228,7 +227,7 @@ pub(crate) struct Noting {
 }
 
 impl Noting {
-    /// What was known of devices before this session.
+    /// Begins a session with the notes on devices from before.
     pub(crate) fn after(notes: &Notes, slots: usize) -> Noting {
         let known = notes.devices.iter();
         let before = known.map(|(&slot, note)| (slot, (note.checksum_errors, note.media_errors)));
@@ -321,12 +320,12 @@ impl Engine {
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
     }
 
-    /// What the driver knows of a device that it calls gone next.
+    /// Keeps the driver's reason for the device that it calls gone next.
     pub(crate) fn tell_why(&mut self, slot: Slot, reason: Reason, errno: i32) {
         self.noting.why.insert(slot, (reason, errno));
     }
 
-    /// What is known of a device, what it has done in this session included.
+    /// Returns the history of a device, this session included.
     pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
         let known = self.maps.notes().devices.get(&slot).copied().unwrap_or(nothing_known(slot));
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
@@ -366,7 +365,7 @@ impl Engine {
         self.event(if is_new { EventKind::NEW } else { EventKind::BACK }, Some(slot), 0);
     }
 
-    /// Blocks cannot be had: kept until they are written again or can be.
+    /// Notes lost blocks, until they are written again or can be read.
     pub(crate) fn note_lost(&mut self, blocks: &[UserBlock]) {
         let lost = |block: &&UserBlock| !self.maps.notes().is_lost(**block, 1);
         let new: Vec<UserBlock> = blocks.iter().filter(lost).copied().collect();
@@ -392,8 +391,7 @@ impl Engine {
         }
     }
 
-    /// What users wrote is durable: it is what they wrote. Whoever waits for that waits for the
-    /// record of what was lost.
+    /// Notes that users' blocks are durable. If they were lost, users wait for the record of that.
     pub(crate) fn note_rewritten(&mut self, blocks: &[UserBlock]) {
         if !self.maps.notes().has_ranges() {
             return;
@@ -404,13 +402,13 @@ impl Engine {
         }
     }
 
-    /// What a device lacks of the last record is what a crash left of it, and written again by now:
-    /// no device is said to have given wrong blocks for that.
+    /// Takes back wrong blocks that a crash left in the last record. They are written again, and no
+    /// device is to blame.
     pub(crate) fn forgive_what_a_crash_left(&mut self) {
         self.noting.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
     }
 
-    /// A person knows of a device's errors: what comes after is counted anew.
+    /// Counts a device's errors from now on: a person knows of those before.
     pub(crate) fn clear_errors(&mut self, slot: Slot) {
         if !self.noting.forget_errors(slot) {
             return;
@@ -560,7 +558,7 @@ mod tests {
         assert_eq!(of(&notes), [(35, 5)]);
     }
 
-    /// What a stranger says of his devices is counted on from, and added up.
+    /// Counts of a hostile device are capped, so that sums of them do not overflow.
     #[test]
     fn counts_that_cannot_be_are_the_most_that_may_be_and_never_none() {
         let mut notes = notes("raid6:2");

@@ -1,14 +1,13 @@
 //! Devices that answer more slowly than the others, and reads that go around them.
 //!
-//! Whoever drives the volume measures devices and says how many times as long as the others one
-//! takes. A read of what lies on a slow device costs as much; the code's cheapest plan without the
-//! device costs one for each cell that it reads. The cheaper way is taken. A device that is gone
-//! around is not lost: it is written like any other, what others cannot give is read from it, and
-//! nothing that is stored knows of it.
+//! The driver measures devices and says how many times as long as the others one takes. A read of a
+//! slow device costs as much; the code's cheapest plan without the device costs one for each cell
+//! that it reads. The cheaper way is taken. A device that is gone around is not lost: it is written
+//! like any other, and is read where others are not enough. Nothing stored records it.
 //!
-//! Only reads of users go around. What the volume writes again, verifies or scrubs is read where it
-//! lies, however long that takes. What is computed is held against its checksum where memory has
-//! the chunk's header, as what a lost device held is.
+//! Only reads of users go around. Repairs, verification and scrubs read each block in its place,
+//! however slow. Computed blocks are verified where memory has the chunk's header, like those of a
+//! lost device.
 
 use crate::Slot;
 use crate::engine::Engine;
@@ -26,9 +25,8 @@ impl Engine {
         }
     }
 
-    /// What of a stripe is to be computed although it is there: the cells that are gone and those
-    /// on slow devices, if that costs less for what is wanted than to read them; else those that
-    /// are gone.
+    /// Returns the cells of a stripe to compute: those that are gone, and those on slow devices, if
+    /// that costs less than to read the wanted ones; else those that are gone.
     pub(crate) fn avoided_cells(
         &mut self,
         mapping: Mapping,
@@ -45,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// The same from the plans that were made before; `None`: one has not been.
+    /// Returns [`Engine::avoided_cells`] from plans that were made before; `None`: one was not.
     pub(crate) fn avoided_cells_known(
         &self,
         mapping: Mapping,
@@ -83,8 +81,8 @@ impl Engine {
         (!made.is_empty()).then_some((avoided, made))
     }
 
-    /// Whether a plan that reads no slow device costs less than to read what is wanted where it
-    /// lies, and what is gone by `through`.
+    /// Returns true if a plan that reads no slow device costs less than to read the wanted cells in
+    /// their places, and the gone ones by `through`.
     fn is_cheaper(
         &self,
         mapping: Mapping,

@@ -1,4 +1,5 @@
-//! Single blocks go home: written where they lie, while the log still holds what is written.
+//! Single blocks go home: they are written to their places in the stripe while the log still holds
+//! them.
 //!
 //! A log that is full of blocks from all over a volume of wide stripes frees a row only by merging
 //! as many stripes as the row has blocks, each of which is read and written as a whole. A *patch*
@@ -11,17 +12,17 @@
 //! 2. [`Going`](home::Going): blocks and headers are written where they belong, flushed, and the
 //!    headers read again, so that a device that loses a write is found before the log forgets.
 //!
-//! The next record begins with the forgetting of what went home, and only then are the rows free.
-//! So the patches of the last record are the only ones that a crash may have cut off. An opening
-//! writes all of them again before anything else: what is to be there is in the log, whatever
-//! devices are not here, and whatever lies on the others.
+//! The next record begins with the forgetting of blocks that went home; only then the rows are
+//! free. So the patches of the last record are the only ones that a crash may have cut off. An
+//! opening writes all of them again before anything else. Their content is in the log, whichever
+//! devices are missing and whatever the others hold.
 //!
 //! A stripe keeps its generation. A device that is lost in between lacks the patch and looks as if
 //! it had it; so it is said to have missed all from the lowest generation of a patched stripe on.
 //!
 //! Patches begin only while every device has everything and no epoch is open. Users do not begin to
-//! read a stripe from the beginning of step 1 to the end of step 2, and none is chosen that anybody
-//! reads.
+//! read a stripe from the beginning of step 1 to the end of step 2, and none with a reader is
+//! chosen.
 
 mod home;
 mod update;
@@ -43,14 +44,14 @@ pub(crate) use update::{Update, Updates};
 /// The longest entry of a record.
 const ENTRY_BYTES: usize = 8192;
 
-/// Blocks of users that one commit patches, at the most.
+/// Most blocks of users that one commit patches.
 const BLOCKS_MOST: usize = 1024;
 
 /// Rows of the log code whose blocks one commit patches, or more: a record on every device and two
 /// flushes are the same for one row.
 const ROWS_AT_A_TIME: usize = 4;
 
-/// What is remembered of patches between commits.
+/// State of patches between commits.
 #[derive(Debug, Default)]
 pub(crate) struct Patching {
     /// Blocks that the last commit wrote to the log: so many should go home.
@@ -118,13 +119,13 @@ struct Chosen {
 }
 
 impl Engine {
-    /// Whether patches of an earlier session are still to be written.
+    /// Returns true if patches of an earlier session are still to be written.
     pub(crate) fn is_redoing(&self) -> bool {
         let goes = self.patching.going.as_ref().is_some_and(|going| going.is_redo);
         goes || (!self.patching.redo.is_empty() && !self.service.has_failed())
     }
 
-    /// Whether what lies at home of a stripe may be of two times, and nobody writes it again:
+    /// Returns true if home blocks of a stripe may be of two times, without a patch under way:
     /// nothing is read there.
     pub(crate) fn is_unread(&self, logical: u32) -> bool {
         self.patching.redo.contains_key(&logical)
@@ -144,12 +145,12 @@ impl Engine {
         self.patching.home = home.map(|logical| (logical, Vec::new())).collect();
     }
 
-    /// Whether a record is to say what went home.
+    /// Returns true if a record is to say which blocks went home.
     pub(crate) fn has_gone_home(&self) -> bool {
         !self.patching.home.is_empty()
     }
 
-    /// What the next record begins with: the log holds nothing of what went home.
+    /// Returns the first changes of the next record: the log forgets the blocks that went home.
     pub(crate) fn forgets_of_home(&self) -> Vec<Change> {
         let forgets = |(&logical, blocks): (&u32, &Vec<UserBlock>)| {
             let of_user = blocks.iter().map(|&first| Change::Forget { first, count: 1 });
@@ -345,7 +346,7 @@ impl Engine {
         true
     }
 
-    /// What a record says of stripes that are patched.
+    /// Returns the entries of a record for stripes that are patched.
     pub(crate) fn patches_of(&self, updates: &Updates) -> Vec<StripePatch> {
         let patch = |update: &Update| {
             let Mapping { physical, generation } = update.mapping;
@@ -387,7 +388,8 @@ impl Engine {
         self.go_home(patches, content, headers, false);
     }
 
-    /// Nothing was written. What could not be had is looked at when the stripe is merged.
+    /// Undoes a commit of patches: nothing was written. Lost blocks are found when the stripe is
+    /// merged.
     pub(crate) fn patch_undone(&mut self, updates: Updates) {
         self.patching.goes_on = false;
         for update in updates.stripes {
@@ -411,7 +413,7 @@ impl Engine {
         self.resolve_all(held);
     }
 
-    /// What is home is remembered until a record says so.
+    /// Keeps the blocks of a patch that are home until a record says so.
     fn came_home(&mut self, patch: &StripePatch) {
         let physical = self.maps.mapping(patch.logical).map_or(0, |mapping| mapping.physical);
         let blocks = patch

@@ -11,13 +11,13 @@ use crate::commit::Commit;
 use crate::engine::Engine;
 
 impl Engine {
-    /// Whether a record is to say that the last one is durable, and those wait for it who flush.
+    /// Returns true if a record is to say that the last one is durable; flushes wait for it.
     pub(crate) fn owes_proof(&self) -> bool {
         self.records.lack_proof() && !self.is_redoing()
     }
 
-    /// If it is wanted, writes a record of nothing. What it says is its number: the record before
-    /// it was durable, whatever can be read of what that mapped. Nothing is being made durable.
+    /// Writes a record of nothing, if it is wanted. Its number proves that the record before it was
+    /// durable, even where its blocks cannot be read. Nothing is being made durable.
     pub(crate) fn prove(&mut self) {
         if !self.owes_proof() {
             return;

@@ -12,7 +12,7 @@
 
 use pantile_format::volume::RecordNumber;
 
-/// What the journal holds, and what it lacks.
+/// State of the journal: its place for the next record, and records still to be written.
 #[derive(Debug)]
 pub(crate) struct Records {
     /// The number of the next record, and where it goes.
@@ -146,7 +146,7 @@ impl Records {
         self.is_unproven = is_unproven;
     }
 
-    /// Nobody writes: a record is to prove the last one.
+    /// Wants a record that proves the last one, because no writes come.
     pub(crate) fn want_proof(&mut self) {
         self.proof_is_wanted = true;
     }

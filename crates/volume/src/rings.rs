@@ -1,27 +1,27 @@
-//! What the journals of all devices hold: the records that are whole, each once, with the devices
-//! that have it.
+//! The journals of all devices: the records that are whole, each once, with the devices that have
+//! it.
 //!
-//! The devices of a volume hold the same records, so that what is kept of all rings together is
-//! hardly more than what one has, however many devices there are. A ring itself is held only until
-//! its records have been found.
+//! The devices of a volume hold the same records. So all rings together need hardly more memory
+//! than one, however many devices there are. A ring itself is held only until its records have been
+//! found.
 //!
 //! # What a ring may cost
 //!
-//! A ring says where records begin and how long they are, and whoever can write to it may say so in
-//! every block. So that it costs what it is long:
+//! A ring says where records begin and how long they are. An attacker who can write to a device can
+//! say so in every block. To bound the cost:
 //!
 //! - Whole records of one ring do not overlap. None that a volume wrote do: a record is whole only
 //!   as long as nothing was written over it, and no block within one begins as a record does. Of
-//!   two that overlap, under checksums that fit, one is made up. The one is kept that comes first
-//!   from the block on where the device's own superblock begins to replay: so what the records that
-//!   are replayed lead to is never taken for a part of something else.
+//!   two that overlap, under checksums that fit, one is forged. The first is kept, counted from the
+//!   block where the device's own superblock begins to replay. So a record that replay reaches is
+//!   never taken for a part of something else.
 //! - No more than [`WORK_RINGS`] times the length of the ring is compared and checksummed. A volume
 //!   needs two: each record once against the same one of another device, once for its checksum. The
 //!   rest is for heads whose records were partly overwritten, or came partly; such a record has no
-//!   other within it, but where a device lost writes. What would cost more is not looked at, as if
-//!   it could not be read there; other devices have it.
+//!   other within it, unless a device lost writes. Beyond that records count as unreadable on this
+//!   device; others have them.
 //! - All rings together keep the bytes of no more than [`KEPT_RINGS`] of them: beyond that those of
-//!   the lowest numbers are let go. What is replayed has higher ones than what was left over from
+//!   the lowest numbers are let go. Records to replay have higher numbers than those left over from
 //!   times when devices were away, of which each may have some of its own.
 
 use crate::{BLOCK_BYTES, Geometry, Slot};
@@ -76,8 +76,8 @@ impl Rings {
         self.let_go(KEPT_RINGS * ring.len());
     }
 
-    /// Takes the record that begins at a block, if one does that is whole and has so many blocks at
-    /// the most; gives its blocks.
+    /// Takes the record that begins at a block, if it is whole and has at most so many blocks;
+    /// returns its blocks.
     fn take_at(
         &mut self,
         slot: Slot,

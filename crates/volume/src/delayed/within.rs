@@ -301,7 +301,7 @@ impl Engine {
         self.resolve_within(id, vec![index]);
     }
 
-    /// The failure of a read of an epoch, of blocks that cannot be had.
+    /// Returns the failure of a read of an epoch that needs lost blocks.
     pub(crate) fn lost_within(
         &self,
         epoch: Option<EpochId>,

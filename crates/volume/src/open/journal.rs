@@ -1,4 +1,4 @@
-//! What the journals say: rings and snapshots are read, and the records of them replayed.
+//! The journals while a volume is opened: rings and snapshots are read, and the records replayed.
 
 use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, Ring};
 use crate::engine::Engine;
@@ -208,8 +208,8 @@ impl Opening {
         };
         last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
         self.rings = Rings::default();
-        // What the last record says of members is true even if it is forgotten: it is about what
-        // was written before it. But then no record says so.
+        // The states of members in the last record are true even if it is forgotten: they are about
+        // writes before it. But then no record says so.
         self.unrecorded = before.0.members() != maps.members();
         before.0.set_members(maps.members());
         self.away = maps.absent();

@@ -1,5 +1,4 @@
-//! Step 2 of a patch: blocks and headers are written where they lie. The same after a crash, when
-//! all that it needs is read first.
+//! Step 2 of a patch: blocks and headers are written home. After a crash it begins by reading them.
 
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::{ChunkSums, Requester};
@@ -14,7 +13,7 @@ const TRIES_MOST: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// What memory does not have is read: content from the log, headers from where they lie.
+    /// Content is read from the log, and headers from their chunks, unless memory has them.
     Read,
     Write,
     Flush,
@@ -77,7 +76,7 @@ impl Engine {
         self.home_part_done();
     }
 
-    /// By block of a patch: its number in the log, where it lies, and which of its chunk it is.
+    /// Returns by block of a patch: its number in the log, its device, and its home.
     fn blocks_of(&self, patch: &StripePatch) -> Vec<(UserBlock, Slot, DeviceBlock)> {
         let Some(Mapping { physical, .. }) = self.maps.mapping(patch.logical) else {
             return Vec::new();
@@ -106,7 +105,7 @@ impl Engine {
         self.maps.mapping(going.patches.get(patch)?.logical)
     }
 
-    /// What the log has of a block is there, or cannot be had.
+    /// Takes a block's content from the log; `None`: it is lost.
     pub(crate) fn home_content(&mut self, block: UserBlock, content: Option<Operand>) {
         if let (Some(going), Some(content)) = (&mut self.patching.going, content) {
             going.content.insert(block, content);
@@ -178,8 +177,8 @@ impl Engine {
         }
     }
 
-    /// A stripe of which the log cannot give everything stays as it is. Where a header is not what
-    /// it can be, the chunk is lost to the stripe. Both are written anew as a whole.
+    /// Leaves a stripe as it is if the log has lost some of it. A chunk whose header is neither the
+    /// old nor the new one is lost to the stripe. Both are written again as a whole.
     fn leave_what_cannot_go(&mut self) {
         let Some(mut going) = self.patching.going.take() else { return };
         for (index, patch) in going.patches.iter().enumerate() {

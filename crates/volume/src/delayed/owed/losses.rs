@@ -1,4 +1,4 @@
-//! What devices that are lost, come back or lie mean for stripes whose parity is owed.
+//! Losses, returns and wrong answers of devices, for stripes with pending parity.
 
 use super::OwedId;
 use crate::engine::Engine;
@@ -22,7 +22,7 @@ impl Engine {
         }
     }
 
-    /// Blocks of a stripe cannot be had from the devices, nor be computed.
+    /// Loses blocks of a stripe that can neither be read from the devices nor computed.
     pub(super) fn lose_blocks(&mut self, id: OwedId, blocks: &[usize]) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         let gone: Vec<usize> = blocks.iter().copied().filter(|at| owed.content[*at].is_none()).collect();

@@ -1,4 +1,4 @@
-//! Settling a stripe: what is missing is gathered, what is lost is computed, parity is made.
+//! Settling a stripe: missing blocks are gathered, lost ones computed, and parity is made.
 
 use super::{Kind, Owed, OwedId, Phase};
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -20,7 +20,7 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// Whether the stripe's parity is known and all that present devices lack is in memory.
+    /// Returns true if the stripe's parity is known and memory has all that present devices lack.
     fn has_all_that_lacks(&self, owed: &Owed) -> bool {
         owed.has_parity
             && owed.sums.iter().all(Option::is_some)
@@ -101,7 +101,7 @@ impl Engine {
         self.resolve_all(elsewhere);
     }
 
-    /// What was there before of a block is here, or cannot be had.
+    /// Takes a block's content from before the epoch; `None`: it is lost.
     pub(crate) fn settle_had(&mut self, id: OwedId, at: usize, content: Option<Operand>) {
         let had = self.act_on(id, |activity| match content {
             Some(content) => activity.have[at] = Some(content),
