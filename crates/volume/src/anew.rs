@@ -1,5 +1,5 @@
-//! Recovers a volume whose data are whole, but whose superblocks or maps are lost on more devices
-//! than the code tolerates: from the headers of its chunks.
+//! Recovers a volume with intact data that has lost its superblocks or maps on more devices than
+//! the code tolerates: from the headers of its chunks.
 //!
 //! A chunk's header names volume, slot, physical and logical stripe, column and generation under a
 //! checksum. So a device without any superblock is identified by its chunks. Each logical stripe

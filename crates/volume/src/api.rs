@@ -198,7 +198,7 @@ pub enum Event {
 /// Content of a device that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Found {
-    /// Nothing of use: all of it is rebuilt.
+    /// The device is blank, or of no use: all of it is rebuilt.
     Blank,
     /// Its content when it was lost: of this volume and slot, and of a history that this one
     /// continues.

@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_volume_that_does_nothing() {
+    fn a_stuck_volume_answers_waiting_requests() {
         for is_stuck in [false, true] {
             let mut engine = engine();
             // No record is to be written that would end this: no opening leaves it so.

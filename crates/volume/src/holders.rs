@@ -2,7 +2,7 @@
 //!
 //! Every block that is read or written passes here some times, so the buffers that the engine names
 //! are in a table. Places in it are used again, names are not: the upper half of each has the
-//! number of its use. So a name that is kept too long finds no buffer instead of another one.
+//! number of its use. So a stale name panics instead of naming another buffer.
 
 use crate::{BufferId, ENGINE_BUFFERS};
 use rustc_hash::FxHashMap;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_named_is_counted_beside() {
+    fn buffers_of_the_driver_are_counted_apart() {
         let mut holders = Holders::default();
         let (given, own) = (BufferId(0), holders.name(1));
         holders.adopt(given);

@@ -75,12 +75,12 @@ pub(crate) struct Memory {
     writes: VecDeque<RequestId>,
     /// Dirty blocks that start a commit.
     mark: usize,
-    /// What is dirty is to be made durable although no flush waits.
+    /// Dirty blocks are to be made durable although no flush waits.
     is_wanted: bool,
 }
 
 impl Memory {
-    /// Nothing; so many dirty blocks will start a commit.
+    /// An empty memory in which this many dirty blocks start a commit.
     pub(crate) fn with_mark(mark: usize) -> Memory {
         Memory {
             dirty: Dirty::default(),
@@ -335,7 +335,7 @@ impl Memory {
         self.taken = Dirty { blocks, unmapped, staged, unstaged: BTreeSet::new() };
     }
 
-    /// What the commit under way takes.
+    /// Blocks that the commit under way takes.
     pub(crate) fn taken(&self) -> &Dirty {
         &self.taken
     }

@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_not_lost() {
+    fn written_blocks_are_not_lost() {
         let of = |notes: &Notes| -> Vec<(u64, u64)> {
             notes.ranges().iter().map(|range| (range.first.0, range.count)).collect()
         };

@@ -54,7 +54,7 @@ pub(crate) struct Reads {
     fetches: BTreeMap<FetchId, Fetch>,
     /// Fetches that wait for room.
     waiting_fetches: VecDeque<FetchId>,
-    /// What will be fetched when there are fewer fetches.
+    /// Fetches that wait until there are fewer.
     later: VecDeque<Later>,
 }
 
@@ -163,7 +163,7 @@ impl Reads {
         self.spans.remove(&id)
     }
 
-    /// So many blocks of a span are let go.
+    /// Lets go this many blocks of a span.
     pub(crate) fn span_is_over(&mut self, blocks: usize) {
         self.span_blocks -= blocks;
     }

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_volume_writes_is_kept_lap_after_lap() {
+    fn records_of_a_volume_are_kept_lap_after_lap() {
         let geometry = geometry();
         let mut ring = vec![0; JOURNAL as usize * BLOCK];
         let (mut at, mut state) = (0, 5u32);

@@ -1,18 +1,18 @@
-//! Scrub: everything that the maps point to, and what says where they are, is read and judged; what
-//! is bad is named, and on wish written anew.
+//! Scrub: reads and judges all metadata and everything that the maps point to. Bad parts are named
+//! and, with repair, written again.
 //!
 //! First come superblocks, journals and snapshots ([`metadata`]), then the log, then stripes. A
 //! scrub with repair ends with a snapshot, behind which no record counts, and with all three
 //! superblocks written: what it found bad of them is good then, without a word about each.
 //!
-//! A stripe is judged in two steps. First by checksums: a block that is not what its chunk's header
-//! says, or a header that is not what the maps say, names the device. Only if all of them are
-//! right, by the code: parity is computed from the data and must have the checksums of the parity
-//! that was written. If it has not, memory or a computation was wrong when the stripe was written;
-//! the columns are tried one by one for the one that explains it alone: one such column is
-//! *located*, several are *ambiguous*, none is *unlocatable*. A located column is written anew only
-//! if it holds parity alone, so that no doubt falls on what a user wrote, and if so many bytes say
-//! so that a larger error looks alike less than once in 2^40 ([`Locator::evidence_bits`]).
+//! A stripe is judged in two steps. First by checksums: a block that differs from its chunk's
+//! header, or a header that differs from the maps, names the device. If all are right, by the code:
+//! parity is computed from the data and must have the checksums of the written parity. If not,
+//! memory or a computation was wrong when the stripe was written. Each column is tried as the only
+//! wrong one: one that fits is *located*, several are *ambiguous*, none is *unlocatable*. A located
+//! column is written again only if it holds parity alone, so that users' data are never in doubt.
+//! Its differences must be so many that a larger error looks alike less than once in 2^40
+//! ([`Locator::evidence_bits`]).
 
 mod kept;
 mod metadata;
@@ -52,20 +52,20 @@ pub(crate) struct Scrubbing {
     /// Cells of rows that are read: their buffer, checksum and generation.
     rows: BTreeMap<(u32, usize), RowCheck>,
     outstanding: usize,
-    /// What was written ahead up to this name is recorded before the scrub begins, or nobody would
-    /// look at it.
+    /// Stripes written ahead up to this name are recorded before the scrub begins; else it would
+    /// miss them.
     barrier: u64,
-    /// Stripes that it has found bad and that are to be written anew.
+    /// Bad stripes that are to be written again.
     flagged: BTreeSet<u32>,
-    /// How many of them were, from what was left of them.
+    /// The number of those that were, from the rest of them.
     repaired: u64,
-    /// Those of which more is bad than the code can bear.
+    /// Stripes that are worse than the code tolerates.
     beyond_repair: BTreeSet<u32>,
-    /// Stripes that are bad, and that nothing but a guess could make good.
+    /// Bad stripes that only a guess could repair.
     unnamed: u64,
-    /// Of before a restart: stripes made good, and stripes that could not be.
+    /// Stripes repaired, and stripes that could not be, before a restart.
     before: (u64, u64),
-    /// What it had found, and where it was, when nothing of it was under way.
+    /// Position and findings when nothing was under way.
     at_rest: (u32, ScrubStatus),
     windows: u64,
 }
@@ -80,7 +80,7 @@ struct RowCheck {
 #[derive(Debug)]
 struct Checking {
     mapping: Mapping,
-    /// What was read, kept until the code has judged it.
+    /// Blocks that were read, kept until the code has judged them.
     blocks: BTreeMap<Place, BufferId>,
     scratch: Vec<BufferId>,
     /// Of each column what it was tried with. Empty in the first step.
@@ -95,7 +95,7 @@ struct Trial {
 }
 
 impl Engine {
-    /// What the scrub should do.
+    /// Starts, pauses, resumes or stops the scrub.
     pub(crate) fn scrub(&mut self, wish: Scrub) {
         let outstanding = self.scrubbing.as_ref().map_or(0, |scrub| scrub.outstanding);
         let metadata = Metadata::new(self.io.next_id());
@@ -171,7 +171,8 @@ impl Engine {
                 scrub.outstanding = 0;
                 let begins = scrub.status.repair && !std::mem::replace(&mut scrub.mends, true);
                 if begins {
-                    // The maps are on every device, anew, and so is what says where they are.
+                    // The maps have been written again to every device, and the superblocks are,
+                    // too.
                     let without_text = scrub.status.metadata.iter().filter(|bad| bad.definition);
                     self.snapshots.lack_text(without_text.map(|bad| bad.slot));
                     self.snapshots.want_everywhere();
@@ -353,7 +354,7 @@ impl Engine {
         (Operand::Buffer(buffer), Seed { slot, address, generation: mapping.generation })
     }
 
-    /// The steps of a plan on the blocks of one offset; what is made hides what was read.
+    /// Adds the steps of a plan on the blocks of one offset. Computed blocks hide those read.
     fn add_steps(
         &mut self,
         steps: &[pantile_plan::Step],
@@ -439,12 +440,12 @@ impl Engine {
         }
     }
 
-    /// Whether a column that alone explains what is wrong may be made again from the others.
+    /// Returns true if a column that alone explains the differences can be rebuilt from the others.
     ///
     /// `differing`: of each offset and each of its cells, how many bytes would change.
     fn is_surely_wrong(&self, column: usize, differing: &[u64]) -> bool {
         let code = &self.geometry.code;
-        // About data there would be a doubt: what the user wrote is what the checksums say.
+        // Users' data are never in doubt: they have their checksums.
         if !code.column_cells(column).all(|cell| code.is_parity(cell)) {
             return false;
         }
@@ -513,7 +514,7 @@ impl Engine {
         self.scrub_part_done();
     }
 
-    /// A stripe is to be written anew, also if that could not be done before.
+    /// Wants a stripe written again, even if that could not be done before.
     fn repair_for_scrub(&mut self, logical: u32) {
         self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
         self.damage.retry(logical);

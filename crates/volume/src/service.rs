@@ -1,10 +1,10 @@
-//! Whom the volume serves: whether it is being opened, takes requests, only reads, or has failed.
+//! The state of service: being opened, taking requests, only reading, or failed.
 //!
 //! * While it is opened the last record is verified ([`crate::verification`]); that ends when it
 //!   serves.
 //! * One that is read only has failed from its beginning: nothing is written.
 //! * A volume that has failed stays so until it is opened again.
-//! * Requests that come before it serves anybody wait in the order in which they came.
+//! * Requests that come before it serves wait in the order in which they came.
 
 use crate::verification::Verification;
 use crate::{Request, RequestId};
@@ -40,12 +40,12 @@ impl Service {
         self.opening.has_lost() || self.has_failed
     }
 
-    /// Nothing is written any more.
+    /// Stops all writes.
     pub(crate) fn fail(&mut self) {
         self.has_failed = true;
     }
 
-    /// Nothing is written any more, if it is so.
+    /// Stops all writes, if `is_so`.
     pub(crate) fn fail_if(&mut self, is_so: bool) {
         self.has_failed |= is_so;
     }

@@ -157,7 +157,7 @@ struct Snapshot {
     blocks: u32,
     /// The next generation that it says.
     generation: u64,
-    /// That of now, until the snapshot is written.
+    /// The present superblock, until the snapshot is written.
     superblock: Superblock,
     /// The devices that it calls present.
     on: Vec<Slot>,
@@ -259,8 +259,8 @@ impl Engine {
         self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
     }
 
-    /// The superblock in its turn, or its copy at the end. Never both at once: of three places one
-    /// is being written at the most, so that a crash and a bad block together leave one.
+    /// Writes the superblock in its turn, or its copy at the end. Never both at once: at most one
+    /// of three places is being written, so that a crash and a bad block together leave one.
     fn write_superblocks(&mut self, superblock: &Superblock, copies: bool) {
         let lost = self.maps.absent();
         for slot in self.present() {

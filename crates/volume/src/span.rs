@@ -25,7 +25,7 @@ pub(crate) type SpanId = u64;
 /// One block of a stripe: its cell, and which block of the cell.
 pub(crate) type Place = (CellIndex, u32);
 
-/// A block that somebody wants. `block` is only a name for answers about blocks that cannot be had.
+/// A wanted block. `block` is only a name for answers about lost blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) place: Place,
@@ -36,12 +36,12 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 enum Purpose {
     Deliver(Vec<Target>),
-    /// Every block of every device that should have its part is read; what is bad is told to the
-    /// scrub, nothing is delivered.
+    /// Reads every block of every device that should have its part. The scrub gets the bad ones;
+    /// nothing is delivered.
     Check,
 }
 
-/// Consecutive blocks of one column, which lie side by side on its device.
+/// Consecutive blocks of one column, adjacent on its device.
 #[derive(Debug)]
 struct Run {
     slot: Slot,
@@ -56,13 +56,13 @@ struct Run {
     sums: Vec<u64>,
 }
 
-/// What is made of cells of lost devices.
+/// Cells of lost devices that are computed.
 #[derive(Clone, Debug)]
 struct Making {
     plan: Arc<Plan>,
     /// The blocks of each cell.
     offsets: Range<u32>,
-    /// What is made, step by step of the plan, and offset by offset.
+    /// Computed blocks, step by step of the plan, and offset by offset.
     made: Vec<Vec<BufferId>>,
 }
 
@@ -97,8 +97,7 @@ impl Span {
         self.urgency
     }
 
-    /// Blocks that were read, from one on that is counted as in [`Run::first`], as far as they lie
-    /// side by side.
+    /// Returns adjacent blocks that were read, from one on that is counted as in [`Run::first`].
     fn read_from(&self, number: u32) -> &[BufferId] {
         let behind = self.runs.partition_point(|run| run.first <= number);
         let Some(run) = behind.checked_sub(1).map(|run| &self.runs[run]) else { return &[] };
@@ -131,8 +130,7 @@ impl Engine {
             unreachable!("unmapped blocks are zeros and are not read")
         };
         let gone = self.lost_cells(logical, mapping);
-        // What is verified is to be there, and what is written again is to be what was there,
-        // however slow.
+        // Checks and repairs read every device, however slow.
         let are_users = targets.iter().all(|t| matches!(t.requester, Requester::User(..)));
         let lost = match are_users {
             true => self.avoided_cells(mapping, gone, &targets.iter().map(|t| t.place.0).collect()),
@@ -180,7 +178,7 @@ impl Engine {
         self.read_targets(logical, targets, Urgency::User);
     }
 
-    /// The cells of a stripe that lie on devices without it.
+    /// Returns the cells of a stripe on devices without it.
     pub(crate) fn lost_cells(&self, logical: u32, mapping: Mapping) -> CellSet {
         let code = &self.geometry.code;
         let mut lost = CellSet::empty(code);
@@ -253,7 +251,7 @@ impl Engine {
         self.span_part_done(id);
     }
 
-    /// Blocks of a stripe in runs of those that lie side by side, with buffers.
+    /// Returns blocks of a stripe in runs of adjacent ones, with buffers.
     fn runs_of(&mut self, mapping: Mapping, needed: &[Place]) -> Vec<Run> {
         let elements = self.geometry.element_blocks();
         let mut runs: Vec<Run> = Vec::new();
@@ -342,7 +340,7 @@ impl Engine {
             .collect();
         let Some(span) = self.reads.span_mut(id) else { return };
         for &(slot, count, is_known) in &wrong {
-            // What a block must be is forgotten with a device that is lost meanwhile, whose last
+            // A device that is lost meanwhile takes its expected checksums with it; its last
             // answers then prove nothing.
             if is_known && !span.bad.contains_key(&slot) {
                 self.noting.count_wrong(slot, count);
@@ -421,8 +419,7 @@ impl Engine {
         self.io.compute(JobOwner::Span(id), Compute { sums, checksums, ..Compute::default() });
     }
 
-    /// What a lost device held has been computed. Where memory still knows what it must be, it is
-    /// held against that.
+    /// Verifies computed blocks of a lost device where memory has their checksums.
     pub(crate) fn span_computed(&mut self, id: SpanId, computed: &Computed) {
         let Some(span) = self.reads.span(id) else { return };
         let Computed { checksums: sums, .. } = computed;
@@ -463,7 +460,7 @@ impl Engine {
     fn end_span_one_by_one(&mut self, id: SpanId) {
         let Some(mut span) = self.reads.end_span(id) else { return };
         let (logical, mapping) = (span.logical, span.mapping);
-        // A device that is lost by now is no reason to write the stripe anew.
+        // A device that has been lost since is no reason to write the stripe again.
         if span.bad.keys().any(|&slot| self.maps.has(slot, mapping.generation, Some(logical))) {
             self.suspect_stripe(logical, mapping);
         }
@@ -483,7 +480,7 @@ impl Engine {
         }
     }
 
-    /// The check of a stripe is done: tells what is bad, and what else there is to look at.
+    /// Ends the check of a stripe, and reports it to the scrub.
     fn end_check(&mut self, id: SpanId) {
         let Some(span) = self.reads.end_span(id) else { return };
         let elements = self.geometry.element_blocks();

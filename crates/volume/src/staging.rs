@@ -24,10 +24,9 @@ use std::collections::BTreeMap;
 /// always go on.
 pub(crate) const PLACES_LEFT: usize = 2;
 
-/// Stripes whose writes are under way at a time are bounded by these blocks, 16 MiB: with fewer a
-/// device that answers many writes at once stands still until the next are computed; more make none
-/// faster, and a flush waits for all of them, while those who write fill memory and wait for the
-/// flush. They are bounded by a quarter of the spare places, too.
+/// Most blocks of stripes whose writes are under way, 16 MiB; a quarter of the spare places is
+/// another limit. With fewer, a device that answers many writes at once stands still until the next
+/// are computed. More make none faster: a flush waits for all of them, and memory fills meanwhile.
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
 /// But for this many: every device has some chunks to write while parity of the next is made.
@@ -127,7 +126,7 @@ impl Staging {
         self.stripes.get(&id).is_some_and(|staged| staged.dropped && staged.is_written())
     }
 
-    /// So many writes are begun; `true`: none.
+    /// Notes the writes of a stripe that have begun; `true`: none.
     fn writes(&mut self, id: StageId, writes: usize, checksums: &[u64], digests: Vec<Option<Crc64>>) -> bool {
         let Some(staged) = self.stripes.get_mut(&id) else { return false };
         staged.outstanding = writes;
@@ -165,8 +164,8 @@ impl Engine {
         }
     }
 
-    /// Writes ahead what waits for it, what is committing first, as long as devices have not too much
-    /// to do.
+    /// Writes waiting stripes ahead, committing ones first, as long as devices have not too much to
+    /// do.
     pub(crate) fn drive_staging(&mut self) {
         while !self.stages_wait() {
             let Some((from, logical)) = self.memory.next_to_stage() else { return };
@@ -175,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Whether so much is being written ahead that more of it waits.
+    /// Returns true if so much is being written ahead that more of it waits.
     pub(crate) fn stages_wait(&self) -> bool {
         let most = (UNDER_WAY_BLOCKS / self.geometry.stripe_blocks()).max(UNDER_WAY_STRIPES);
         let most = most.min(self.spare_places() / 4);
@@ -197,8 +196,8 @@ impl Engine {
         (self.spare_places() as usize).saturating_sub(self.delayed.places() + PLACES_LEFT)
     }
 
-    /// Whether so many places are taken that a commit should give some back, and it is worth a
-    /// flush.
+    /// Returns true if so many places are taken that a commit should give some back, and it is
+    /// worth a flush.
     pub(crate) fn stages_need_commit(&self) -> bool {
         let staged = self.staging.len();
         self.are_worth_a_flush(staged) && 2 * staged >= self.stage_places()
@@ -280,7 +279,7 @@ impl Engine {
         }
     }
 
-    /// Lets the place of a staged stripe be anybody's, or its owner's.
+    /// Frees the place of a staged stripe, for any stripe or for its owner.
     pub(crate) fn free_staged(&mut self, id: StageId) -> Option<Staged> {
         let staged = self.staging.stripes.remove(&id)?;
         self.pins.unpin(staged.physical);

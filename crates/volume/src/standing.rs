@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(with(Some(5), 9), Margin { log_any_more: Some(5), ..stripes });
     }
 
-    /// Codes with thousands of elements: what cannot be survived is known without an elimination,
-    /// and what takes billions of products is not counted.
+    /// Codes with thousands of elements: fatal sets are known without an elimination, and counts
+    /// that take billions of products are left out.
     #[test]
     fn a_code_of_thousands_of_elements_is_counted_where_that_is_cheap() {
         let clay = bearing("clay:10,4,13", Placement::ROTATED);

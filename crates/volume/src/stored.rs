@@ -14,16 +14,16 @@ use pantile_format::volume::{
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Generations, sessions and records are counted from 1, and no volume counts to here: whoever
-/// writes more lies, and could make a count go around.
+/// Generations, sessions and records are counted from 1, and no volume counts to here. A higher
+/// number is forged, and could make a count overflow.
 pub(crate) const NUMBERS_END: u64 = 1 << 62;
 
 /// A number that nothing but a device vouches for counts up to here: a volume that goes on from it
 /// has as many again before it comes to [`NUMBERS_END`].
 pub(crate) const FOUND_END: u64 = NUMBERS_END / 2;
 
-/// Whether the numbers of a superblock can be counted on from there: of others nothing is opened,
-/// and none is written.
+/// Returns true if the numbers of a superblock can be counted on. Others are neither opened nor
+/// written.
 pub(crate) fn counts_on(superblock: &Superblock) -> bool {
     let Superblock { session, update, first_record, generation_floor, snapshot, .. } = superblock;
     let record = snapshot.map_or(0, |snapshot| snapshot.record.0);
@@ -75,9 +75,9 @@ fn patch(entry: &volume::StripePatch, geometry: &Geometry) -> Option<StripePatch
     Some(StripePatch { logical: entry.logical.0 as u32, generation: entry.generation.0, chunks })
 }
 
-/// What a decoded entry changes; `None` if it is of a kind that this volume never writes, a log
-/// write that cannot be one of this code, a stripe in a place that is not its own, or of a
-/// generation that no volume has.
+/// Returns the change of a decoded entry. `None`: its kind is never written by this volume, it is a
+/// log write that cannot be of this code, its stripe is in a foreign place, or its generation is
+/// that of no volume.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     if !may_have(entry, geometry) {
         return None;
@@ -103,7 +103,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     })
 }
 
-/// What a cell of the log holds of a stripe.
+/// Returns the entry for a cell of the log: a user's block, or a home block of a stripe.
 fn holds(block: UserBlock, geometry: &Geometry) -> Holds {
     match geometry.is_home(block) {
         true => Holds::Home(block.0 - geometry.user_blocks()),

@@ -11,7 +11,7 @@ pub(crate) struct Verification {
     since: Option<u64>,
     /// The headers of the chunks that it wrote.
     digests: BTreeMap<(u32, Slot), Crc64>,
-    /// Blocks that could not be had.
+    /// Blocks that are lost.
     lost: usize,
 }
 

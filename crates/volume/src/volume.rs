@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// How far a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// What the devices hold is being read; requests wait.
+    /// The devices are being read; requests wait.
     Opening,
     /// Requests are answered; or, of a volume that is only looked at, its status is.
     Serving,
@@ -40,14 +40,14 @@ pub struct Volume {
 enum Inner {
     Opening(Box<Opening>),
     Serving(Box<Engine>),
-    /// What the devices hold is known, and nothing is done with it.
+    /// The state of the devices is known, and is only looked at.
     Looking(Box<Engine>),
     Refused(OpenError),
 }
 
 impl Volume {
-    /// Begins to open a volume whose devices hold what [`format_volume`](crate::format_volume) or
-    /// an earlier life wrote.
+    /// Begins to open a volume that [`format_volume`](crate::format_volume) or an earlier session
+    /// wrote.
     ///
     /// `there`: by slot, whether the device answers. `fresh`: drawn at random for this opening; it
     /// becomes the volume's history if not all devices take part.
@@ -80,12 +80,12 @@ impl Volume {
         volume
     }
 
-    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it can
-    /// be had from media that cannot be written, or that have no room.
+    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it
+    /// opens from media that cannot be written, or that have no room.
     ///
-    /// What was flushed is read, as far as the code bears what is lost. The last change counts if
-    /// what it maps can be had, as when it is opened otherwise; what devices lack of it is not
-    /// written again but computed whenever it is read.
+    /// Flushed blocks are read, as far as the code tolerates the losses. The last change counts if
+    /// its blocks can be computed, as in any opening. Blocks that devices lack are not written
+    /// again but computed at each read.
     pub fn open_to_read(geometry: Geometry, there: &[bool]) -> Volume {
         let mut volume = Volume::look(geometry, there);
         match &mut volume.inner {
@@ -123,8 +123,8 @@ impl Volume {
         self.dirty_mark = Some(dirty_blocks);
     }
 
-    /// Says what time it is, in seconds since 1970: what happens from now on happens then. The
-    /// volume has no clock; untold it says 0.
+    /// Sets the time of the events that follow, in seconds since 1970; 0 before the first call. The
+    /// volume has no clock.
     pub fn tell_time(&mut self, now: i64) {
         self.now = now;
         match &mut self.inner {
@@ -142,7 +142,7 @@ impl Volume {
         }
     }
 
-    /// Takes an event. The actions that follow are had from [`Volume::next_action`].
+    /// Takes an event. [`Volume::next_action`] returns the actions that follow.
     pub fn handle(&mut self, event: Event) {
         match (&mut self.inner, event) {
             (Inner::Serving(engine), event) => engine.handle(event),
@@ -185,14 +185,14 @@ impl Volume {
     pub fn state(&self) -> State {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
-            // One that has failed meanwhile answers everybody, if only so.
+            // One that has failed meanwhile answers every request, if only with that.
             Inner::Serving(engine) if engine.is_redoing() && !engine.has_failed() => State::Opening,
             Inner::Serving(_) | Inner::Looking(_) => State::Serving,
             Inner::Refused(error) => State::Refused(error.clone()),
         }
     }
 
-    /// What can be said about it; `None` unless it serves.
+    /// Returns its status; `None` unless it serves.
     pub fn status(&self) -> Option<Status> {
         match &self.inner {
             Inner::Serving(engine) => Some(engine.status()),
@@ -219,7 +219,7 @@ impl Volume {
         }
     }
 
-    /// What cannot be had if these devices are lost, too; `None` unless it serves.
+    /// Returns the losses if these devices are lost, too; `None` unless it serves.
     pub fn losses(&self, also: &[Slot]) -> Option<Losses> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.losses(also)),
@@ -256,8 +256,8 @@ impl Volume {
         }
     }
 
-    /// Whether these devices may be lost, too: the volume serves on, and what can be had with them
-    /// can be had without. `None` unless it serves.
+    /// Returns true if these devices can be lost, too: the volume serves on, and nothing more is
+    /// lost. `None` unless it serves.
     pub fn can_spare(&self, also: &[Slot]) -> Option<bool> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.can_spare(also)),
@@ -273,10 +273,10 @@ impl Volume {
         }
     }
 
-    /// Where blocks lie, if a driver can read all of them without a request: their newest content
-    /// lies on devices that have it, or is a sum of what does, and memory has the checksums. What
-    /// is read there counts only if it has these checksums; else the blocks are to be asked for
-    /// with a [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
+    /// Returns the places of blocks, if a driver can read all of them without a request: their
+    /// newest content is on devices that have it, or is a sum of such blocks, and memory has the
+    /// checksums. Content read there counts only if it has these checksums; else the driver needs a
+    /// [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
     pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         match &self.inner {
             Inner::Serving(engine) => engine.lookup(first, count),
@@ -284,7 +284,7 @@ impl Volume {
         }
     }
 
-    /// Whether every device has all that it should have, as far as anybody has looked, and records
+    /// Returns true if every device has all that it should have, as far as it was read, and records
     /// say so.
     pub fn is_clean(&self) -> bool {
         matches!(&self.inner, Inner::Serving(engine) if engine.is_clean())

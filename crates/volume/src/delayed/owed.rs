@@ -49,7 +49,7 @@ pub(super) struct Owed {
     pub(super) generation: u64,
     /// The number of its last write.
     pub(super) version: u64,
-    /// That of the last write that is on the devices.
+    /// The number of the last write that is on the devices.
     pub(super) clean: u64,
     /// The number of the first write whose parity is pending.
     since: u64,
