@@ -319,7 +319,7 @@ impl Engine {
             let known = &self.delayed.epochs[&owed.epoch];
             assert!(known.first <= owed.logical && owed.logical < known.end, "stripe of no epoch");
             let listed = known.owed.values().any(|other| other == id) || known.lost.contains(id);
-            assert_eq!(listed, !owed.settled, "stripe {} is owed or settled", owed.logical);
+            assert_eq!(listed, !owed.settled, "stripe {} is settled or has pending parity", owed.logical);
         }
         for known in self.delayed.epochs.values() {
             let owed = known.stripes.values().map(|id| &self.delayed.stripes[id]);
