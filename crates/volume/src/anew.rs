@@ -31,11 +31,11 @@ const FAR: u64 = 1 << 32;
 pub struct ChunkFound {
     /// The device.
     pub slot: Slot,
-    /// Where.
+    /// Its physical stripe.
     pub physical: u32,
-    /// The logical stripe whose content it holds.
+    /// Its logical stripe.
     pub logical: u32,
-    /// Of its write.
+    /// The generation of its write.
     pub generation: u64,
 }
 
@@ -55,16 +55,16 @@ pub struct Anew {
     pub steps: Vec<Vec<(Slot, DeviceBlock, Vec<u8>)>>,
     /// Logical stripes that are mapped.
     pub stripes: u64,
-    /// Those of them of which a newer write was found that is not there in enough chunks.
+    /// Those of them of which a newer write was found, but not in enough chunks.
     pub older: Vec<u32>,
     /// Logical stripes of which chunks were found, and of no write enough.
     pub lost: Vec<u32>,
-    /// Devices that lack chunks of what is mapped, and are caught up when the volume is served.
+    /// Devices that lack chunks of mapped stripes, and are caught up when the volume is served.
     pub behind: Vec<Slot>,
 }
 
-/// The superblocks of devices that have lost theirs, made from one that is left: what the volume
-/// knew stays as it is.
+/// Makes the superblocks of devices that have lost theirs from one that is left: the volume keeps
+/// its maps.
 ///
 /// There are no steps if nothing is opened with the one that is left, because no volume counts so
 /// far.
@@ -93,7 +93,7 @@ fn superblock_steps(
     let at =
         |turn: u64| of.iter().map(move |&slot| (slot, geometry.zones(slot).superblock(turn), bytes(slot)));
     let copies = of.iter().map(|&slot| (slot, geometry.zones(slot).superblock_copy(), bytes(slot)));
-    // The turn that it counts last: until then what was there stays.
+    // The turn that it counts last: until it is written the superblocks of before stay.
     let steps = [
         texts.collect::<Vec<_>>(),
         copies.collect(),
@@ -118,7 +118,7 @@ pub fn maps_anew(
 ) -> Anew {
     let bearing = Bearing::new(&geometry.code, geometry.placement);
     let slots = || (0..geometry.slots() as u32).map(Slot);
-    // By logical stripe its writes, the newest first, and the devices that have their chunk of it.
+    // By logical stripe its writes, newest first, and the devices that have their chunk of each.
     let mut writes: BTreeMap<u32, Writes> = BTreeMap::new();
     let fits = |chunk: &&ChunkFound| {
         let is_there =
@@ -156,8 +156,8 @@ pub fn maps_anew(
     for slot in slots().filter(|slot| !here.contains(slot)) {
         maps.load_member(slot, MemberState::Lost { missed_from: Generation(0) });
     }
-    // Those that lack something are caught up, the nearest to whole first, as long as the volume
-    // can do without them meanwhile. What others lack is found when it is read or scrubbed.
+    // Devices that lack something are caught up, the nearest to whole first, as long as the volume
+    // can do without them. Other gaps are found when they are read or scrubbed.
     let mut behind: Vec<(u64, Slot)> = lacked.into_iter().map(|(slot, first)| (first, slot)).collect();
     behind.sort_unstable();
     let mut away = maps.absent();

@@ -59,7 +59,7 @@ pub enum Request<B = Vec<BufferId>> {
     Read {
         /// The first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u32,
     },
     /// Writes blocks. The volume owns the buffers from now on.
@@ -75,7 +75,7 @@ pub enum Request<B = Vec<BufferId>> {
     Trim {
         /// The first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
     },
     /// Answers when everything answered before it would survive a crash.
@@ -85,7 +85,7 @@ pub enum Request<B = Vec<BufferId>> {
     Begin {
         /// The first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
         /// Most blocks with pending parity; beyond it writers wait until some parity is made.
         owed_blocks_max: u64,
@@ -109,7 +109,7 @@ pub enum Request<B = Vec<BufferId>> {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Makes parity of what was written up to a number of [`EpochStatus`](crate::EpochStatus), in
+    /// Makes parity of the writes up to a number of [`EpochStatus`](crate::EpochStatus), in
     /// advance. Answered when it is begun.
     Advance {
         /// The epoch.
@@ -169,7 +169,7 @@ pub enum Event {
     /// The volume is about to be stopped. A record says how far a rebuild is and that the last
     /// change is durable; the next flush waits for it.
     Settle,
-    /// A device takes so many times as long for a read as the others do; 1: as long. Reads go
+    /// A device takes this many times as long for a read as the others do; 1: as long. Reads go
     /// around it where that costs less.
     Pace(Slot, u32),
     /// No write came for a while; reads do not count. If no device says that the last change is
@@ -217,11 +217,11 @@ pub enum Scrub {
     Pause,
     /// Go on.
     Resume,
-    /// Forget the place; what was found stays to be seen.
+    /// Forget the place; findings stay visible.
     Stop,
 }
 
-/// How an input or output ended.
+/// The result of an input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IoResult {
     /// A read of blocks: the checksum of each under the seeds given, in order.
@@ -230,7 +230,7 @@ pub enum IoResult {
     Bytes(Vec<u8>),
     /// A write, flush or discard.
     Done,
-    /// These bytes cannot be read or written; the device lives.
+    /// These bytes cannot be read or written; the device is still there.
     MediaError,
     /// The device does not answer any more.
     Gone,
@@ -241,11 +241,11 @@ pub enum IoResult {
 pub struct Computed {
     /// The checksums asked for, in the order of [`Compute::checksums`].
     pub checksums: Vec<u64>,
-    /// How many bytes differ, in the order of [`Compute::differing`].
+    /// The number of bytes that differ, in the order of [`Compute::differing`].
     pub differing: Vec<u64>,
 }
 
-/// Where an operand of a computation comes from.
+/// The source of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// A buffer.
@@ -283,7 +283,7 @@ pub enum Piece {
     Bytes(Vec<u8>),
 }
 
-/// How urgent an input or output is.
+/// The urgency of an input or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Urgency {
     /// A user waits.
@@ -307,7 +307,7 @@ pub enum Action {
         into: Vec<BufferId>,
         /// The generation to seed with.
         generation: u64,
-        /// How urgent.
+        /// Its urgency.
         urgency: Urgency,
     },
     /// Reads consecutive blocks of metadata.
@@ -318,9 +318,9 @@ pub enum Action {
         slot: Slot,
         /// The first block.
         at: DeviceBlock,
-        /// How many.
+        /// The number of blocks.
         blocks: u32,
-        /// How urgent.
+        /// Its urgency.
         urgency: Urgency,
     },
     /// Writes consecutive blocks.
@@ -333,7 +333,7 @@ pub enum Action {
         at: DeviceBlock,
         /// The content.
         pieces: Vec<Piece>,
-        /// How urgent.
+        /// Its urgency.
         urgency: Urgency,
     },
     /// Makes every write to the device that was reported done survive a crash.
@@ -370,7 +370,7 @@ pub enum Reply {
         epoch: EpochId,
         /// Its first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
     },
     /// The request was refused or failed; nothing of it is promised.
@@ -403,7 +403,7 @@ pub enum Failure {
     },
     /// Epochs are open that hold a part of the range.
     EpochsOverlap {
-        /// They.
+        /// The epochs.
         epochs: Vec<EpochId>,
     },
     /// There is no such epoch: it has ended, or the volume was opened again since.

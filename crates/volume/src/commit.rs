@@ -1,16 +1,16 @@
 //! Making memory durable: one commit at a time, each one atomic change of the maps.
 //!
-//! A commit takes what is sealed in memory ([`crate::memory`]), or as much of it as the log and the free stripes hold, and goes
-//! through four phases:
+//! A commit takes the sealed blocks of memory ([`crate::memory`]), or as many as the log and the
+//! free stripes hold, and goes through four phases:
 //!
 //! 1. gather: what is current of the stripes that are merged is fetched;
 //! 2. compute: parity and the checksum of every block;
 //! 3. write: data, parity, headers, log blocks and the record, all at once;
 //! 4. flush: every device that is present, once.
 //!
-//! Then the maps are switched, what was replaced is freed, and memory is released. Nothing that the
-//! maps point to is overwritten before the record that replaces it is durable: new stripes and rows
-//! come from the free ones, and what this commit frees is free for the next.
+//! Then the maps are switched, replaced stripes and rows are freed, and memory is released. Nothing
+//! that the maps point to is overwritten before the record that replaces it is durable: new stripes
+//! and rows come from the free ones, and those that this commit frees are free for the next.
 
 mod sealing;
 
@@ -57,7 +57,7 @@ pub(crate) struct Commit {
     /// A block that a merge needs is lost: the commit is undone.
     pub(crate) hopeless: bool,
     pub(crate) members_changed: bool,
-    /// It writes a record although nothing changes: that says of the one before that it is durable.
+    /// It writes a record although nothing changes: it says that the one before is durable.
     proves: bool,
     /// True if it wrote a record.
     has_record: bool,
@@ -65,16 +65,16 @@ pub(crate) struct Commit {
     pub(crate) ends: Option<EpochId>,
     /// Stripes that are patched when its record is durable.
     pub(crate) patch: Option<Updates>,
-    /// Its record says what went home before it.
+    /// Its record names the blocks that went home before it.
     forgets_home: bool,
-    /// Writes again, byte for byte, what the last record maps; no record of its own, no change.
+    /// Writes the blocks of the last record again, byte for byte; no record of its own, no change.
     again: bool,
     /// The last record, for the devices that lack it.
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
 }
 
 impl Commit {
-    /// One of nothing yet.
+    /// Begins an empty commit.
     pub(crate) fn new(first_generation: u64) -> Commit {
         Commit {
             first_generation,
@@ -96,18 +96,18 @@ impl Commit {
         }
     }
 
-    /// One that says how the devices are, and nothing else.
+    /// Begins a commit of nothing but the states of devices.
     pub(crate) fn of_members(generation: u64) -> Commit {
         Commit { members_changed: true, ..Commit::proof(generation) }
     }
 
-    /// One that writes a record and nothing else.
+    /// Begins a commit of an empty record.
     pub(crate) fn proof(generation: u64) -> Commit {
         Commit { proves: true, outstanding: 1, ..Commit::new(generation) }
     }
 }
 
-/// One stripe that is written as a whole.
+/// A stripe that is written as a whole.
 #[derive(Debug)]
 pub(crate) struct StripeWrite {
     pub(crate) logical: u32,
@@ -141,7 +141,7 @@ pub(crate) fn runs_of(numbers: &BTreeSet<u32>) -> Vec<(u32, u32)> {
     runs
 }
 
-/// One log row that is written.
+/// A log row that is written.
 #[derive(Debug)]
 pub(crate) struct RowWrite {
     row: u32,
@@ -182,8 +182,8 @@ impl Engine {
         coded.div_ceil(full) + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
-    /// Stripes that are written as a whole for a reason other than what is dirty: those that did
-    /// not verify, and those that are merged to empty the log.
+    /// Returns stripes to be written as a whole although they are not dirty as a whole: those that
+    /// did not verify, and those merged to empty the log.
     fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
         let merged = self.stripes_to_merge(patches_go_on);
         self.damage.suspects().chain(merged).collect()
@@ -216,7 +216,7 @@ impl Engine {
         let most = by_stripe.len() + self.damage.suspects().len() + MERGES_MOST;
         let mut free: Vec<u32> = usable.take(most).collect();
         free.reverse();
-        // Cleaning goes first: it is what makes room.
+        // Cleaning goes first: it makes room.
         let switch_bytes = self.switch_bytes();
         let mut room = self.record_room();
         let mut chosen: BTreeSet<u32> = BTreeSet::new();
@@ -318,9 +318,9 @@ impl Engine {
         let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
             self.end_cleaning();
-            // No room for anything: the log and the free stripes are held by reads under way; it is
-            // tried again after them. Unless nothing is under way: then what is dirty can go
-            // nowhere, because broken stripes hold the log.
+            // The log and the free stripes are held by reads under way; it is tried again after
+            // them. If nothing is under way, broken stripes hold the log, and dirty blocks can go
+            // nowhere.
             let is_stuck = !waiting.is_empty() && self.is_idle() && self.damage.has_broken();
             self.service.fail_if(is_stuck);
             self.give_up_if_failed();
@@ -357,7 +357,7 @@ impl Engine {
         for &logical in stripes {
             let Some(mapping) = self.maps.mapping(logical) else { continue };
             let Mapping { physical, generation } = mapping;
-            // A device that dies under way lacks what is written again.
+            // A device that dies under way lacks the blocks that are written again.
             commit.first_generation = commit.first_generation.min(generation);
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
         }
@@ -765,7 +765,7 @@ impl Engine {
             self.home_is_recorded();
         }
         if commit.again {
-            // What was suspect has just been written again.
+            // Suspect stripes have just been written again.
             self.damage.mend_suspects();
         }
         taken.unmapped.iter().for_each(|&logical| self.is_written_anew(logical, true));

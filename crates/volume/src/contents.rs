@@ -1,4 +1,4 @@
-//! Blocks in memory, by logical stripe: what is dirty, sealed or taken by a commit.
+//! Blocks in memory, by logical stripe: those dirty, sealed or taken by a commit.
 //!
 //! A stripe's blocks are adjacent, in the order of their places. Sequential writes append; taking a
 //! stripe takes one list.

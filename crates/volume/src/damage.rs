@@ -1,14 +1,14 @@
 //! Damaged stripes: *suspect* ones, which the next commit writes again, and *broken* ones, of which
 //! more is bad than the code tolerates.
 //!
-//! A stripe is suspect from the moment that something in it does not verify until a record says that
-//! it is written again. A broken stripe is not written again: that takes what is lost. What users write
-//! of it goes to the log, and there it stays; where there is no log it waits until it is all that is
-//! lost. The stripe is written again once nothing is missing any more: every missing block is written
-//! again, or could be read after all, or another device has come.
+//! A stripe is suspect from the moment that something in it does not verify until a record says
+//! that it is written again. A broken stripe cannot be written again, because blocks of it are
+//! lost. Its writes go to the log and stay there; without a log they wait until they are all that
+//! is lost. The stripe is written again once nothing is missing any more: every missing block is
+//! written again, or could be read after all, or another device has come.
 //!
-//! No stripe is both. A try that fails finds a block missing that nobody has written since, so no
-//! stripe is tried over and over.
+//! No stripe is both. A try that fails finds a missing block without a write since, so no stripe is
+//! tried over and over.
 
 use crate::UserBlock;
 use crate::commit::runs_of;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     suspect: BTreeSet<u32>,
-    /// Of each the missing blocks as runs: a stripe of 15 MiB that has lost all takes some bytes for
+    /// Missing blocks of each as runs: a stripe of 15 MiB that has lost all takes some bytes for
     /// each of its cells. Blocks are numbered by cell, then by their place in it.
     broken: BTreeMap<u32, Vec<(u32, u32)>>,
 }
@@ -81,7 +81,7 @@ impl Damage {
         self.suspect.remove(&logical);
     }
 
-    /// All suspect stripes are written again.
+    /// Notes that all suspect stripes are written again.
     pub(crate) fn mend_suspects(&mut self) {
         self.suspect.clear();
     }
@@ -91,7 +91,7 @@ impl Damage {
         runs.flat_map(|&(first, count)| first..first + count).collect()
     }
 
-    /// These blocks of a stripe are missing, and no others.
+    /// Sets the missing blocks of a stripe.
     fn set(&mut self, logical: u32, missing: &BTreeSet<u32>) {
         self.suspect.remove(&logical);
         self.broken.insert(logical, runs_of(missing));

@@ -13,7 +13,7 @@
 //! * the stripes of an epoch fit one record, and leave those places free that commits need.
 //!
 //! Deliberately not here: clocks. The driver says when to make parity in advance, and ends or
-//! aborts who has been silent.
+//! aborts the epochs of silent users.
 
 mod ending;
 mod owed;
@@ -82,7 +82,7 @@ struct Epoch {
     owed_blocks: u64,
     /// Stripes that something is being done with.
     active: usize,
-    /// Parity is made of what was written up to this number.
+    /// Parity is made of the writes up to this number.
     advance_through: u64,
     /// Devices written to since their last flush.
     unflushed: BTreeSet<Slot>,
@@ -171,7 +171,7 @@ impl Delayed {
 }
 
 impl Engine {
-    /// The epoch that holds a part of what a request of others writes.
+    /// Returns the epoch that holds a part of the blocks that others' request writes.
     pub(crate) fn epoch_in_the_way(&self, request: &Request) -> Option<EpochId> {
         let (first, count) = match request {
             Request::Write { first, contents: buffers, .. } => (*first, buffers.len() as u64),
@@ -251,11 +251,11 @@ impl Engine {
         };
         self.delayed.epochs.insert(epoch, new);
         self.delayed.beginning.insert(id, epoch);
-        // From now on nobody else writes there: when this is answered nothing of it is dirty.
+        // From now on no other user writes there: when this is answered nothing of it is dirty.
         self.flush(id);
     }
 
-    /// An answer to what began an epoch: it is open now.
+    /// Opens an epoch when its beginning is answered.
     pub(crate) fn begun(&mut self, id: RequestId, reply: Reply) -> Reply {
         let Some(epoch) = self.delayed.beginning.remove(&id) else { return reply };
         let per_stripe = self.geometry.stripe_blocks();

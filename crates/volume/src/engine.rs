@@ -1,7 +1,7 @@
 //! The engine: requests, memory, and the waits between them.
 //!
-//! What a user reads is, newest first: dirty memory, memory of the commit under way, the log, the
-//! stripe, zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
+//! A user reads the newest of: dirty memory, memory of the commit under way, the log, the stripe,
+//! zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
 
 mod owner;
 mod reading;
@@ -36,7 +36,7 @@ use pantile_format::volume::Superblock;
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
-/// Blocks that a volume may have in memory if nobody says how many: 512 MiB.
+/// Blocks that a volume may have in memory by default: 512 MiB.
 const MEMORY_BLOCKS: usize = 1 << 17;
 
 /// A volume.
@@ -120,8 +120,8 @@ impl Engine {
         self.delayed.keep(room.epoch_data, room.epoch_parity);
     }
 
-    /// A device does not answer, or holds nothing, when the volume is opened: it misses what is
-    /// written from a generation on.
+    /// Notes a device that does not answer, or holds nothing, when the volume is opened: it misses
+    /// the writes from a generation on.
     pub(crate) fn missing_at_start(&mut self, slot: Slot, since: u64) {
         self.lose_member(slot, since);
     }
@@ -242,7 +242,7 @@ impl Engine {
         self.want_record_of_notes();
     }
 
-    /// Begins whatever can be begun.
+    /// Begins all work that can begin.
     pub(crate) fn drive(&mut self) {
         self.drive_delayed();
         self.drive_staging();
@@ -251,7 +251,7 @@ impl Engine {
         self.drive_rebuild();
         self.drive_scrub();
         if self.records.is_wanted() {
-            // What came to light meanwhile gets into a record.
+            // News since then gets into a record.
             self.drive_commit();
         }
         self.give_up_if_stuck();
@@ -357,8 +357,8 @@ impl Engine {
         }
     }
 
-    /// Takes so many new contents, which a function gives by index, and stages the stripes that are
-    /// dirty as a whole then.
+    /// Takes new contents, which a function gives by index, and stages the stripes that are dirty
+    /// as a whole then.
     fn put(&mut self, first: UserBlock, count: u64, content: impl Fn(usize) -> Operand) {
         let per_stripe = self.geometry.stripe_blocks();
         let mut index = 0;
@@ -413,7 +413,7 @@ impl Engine {
                 self.header_read(fetch, cell, logical, mapping, slot, result);
             }
             IoOwner::CommitWrite | IoOwner::CommitFlush => {
-                // A device that cannot write is lost, whatever else it can do.
+                // A device that cannot write is lost, even if it can read.
                 if *result == IoResult::MediaError {
                     self.device_gone(slot);
                 }

@@ -1,4 +1,4 @@
-//! Which ranges hold something and which read as zeros because nothing was written there.
+//! Ranges that hold something, and ranges that read as zeros because they were never written.
 //!
 //! Taken from the maps and memory alone, nothing is read: a range is called a hole only if it is
 //! one, and a written block of zeros is data. Cost: the stripes of the range, and the blocks of
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 /// Consecutive blocks of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
     /// The range was never written, or not since it was trimmed: it reads as zeros and takes no
     /// space.

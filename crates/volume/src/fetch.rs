@@ -2,9 +2,9 @@
 //!
 //! A block in a stripe and the blocks at the same offset of the stripe's other cells are a codeword
 //! of the volume's code; a block in the log is in a codeword of the log code, or one of t + 1
-//! copies. A fetch reads the cheapest set that yields the block with what is lost right now. Every
-//! block read is held against its checksum under the generation of the map; one that fails is lost
-//! like one on a dead device, and the rest is planned again.
+//! copies. A fetch reads the cheapest set that yields the block with the present losses. Every
+//! block read is verified against its checksum under the generation of the map; one that fails is
+//! lost like one on a dead device, and the rest is planned again.
 
 use crate::delayed::OwedId;
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -110,7 +110,7 @@ pub(crate) enum Later {
 }
 
 impl Later {
-    /// Tests whether it only looks what is there.
+    /// Returns true unless its blocks are written again.
     pub(crate) fn verifies(&self) -> bool {
         !matches!(self, Later::Again { .. } | Later::AgainRow { .. })
     }
@@ -178,7 +178,7 @@ impl Engine {
         self.start(block, requester, word, wanted);
     }
 
-    /// Begins to get a block of a mapped stripe, whatever the log has of it.
+    /// Begins to get a block of a mapped stripe, even if the log has it.
     pub(crate) fn fetch_from_stripe(&mut self, block: UserBlock, requester: Requester) {
         let (logical, place) = self.geometry.locate(block);
         let Some(mapping) = self.maps.mapping(logical) else {
@@ -243,7 +243,7 @@ impl Engine {
         self.reads.fetch_later((0..cells).map(|cell| Later::VerifyRowCell { row: number, cell }));
     }
 
-    /// Begins what is to be fetched later, as much of it as may be under way.
+    /// Begins later fetches, as many as can be under way.
     pub(crate) fn begin_later(&mut self) {
         self.begin_what_waits();
         if self.verify_failed() {
@@ -267,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// Begins what waits, as far as there is room now.
+    /// Begins reads that wait, as far as there is room now.
     pub(crate) fn begin_what_waits(&mut self) {
         for urgency in [Urgency::User, Urgency::Background] {
             while let Some(id) = self.reads.next_span(urgency) {
@@ -280,7 +280,7 @@ impl Engine {
         }
     }
 
-    /// How many stripes are verified at a time.
+    /// Returns the number of stripes that are verified at a time.
     fn spans_at_once(&self) -> usize {
         let blocks = self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
         (LATER_SPAN_BLOCKS / blocks).max(1)
@@ -385,7 +385,7 @@ impl Engine {
         }
     }
 
-    /// Plans what is missing and asks for it; finishes if nothing is.
+    /// Plans missing blocks and asks for them; finishes if there are none.
     pub(crate) fn advance(&mut self, id: FetchId) {
         loop {
             let Some(fetch) = self.reads.fetch(id) else { return };
@@ -480,7 +480,7 @@ impl Engine {
         let Some(fetch) = self.reads.fetch_mut(id) else { return };
         fetch.asked.remove(&cell);
         let word = fetch.word.clone();
-        // What a block must be is forgotten with a device that is lost meanwhile.
+        // The expected checksum of a block is forgotten with its device.
         let is_known = self.expected(&word, cell).is_some();
         let is_kept = is_known && self.reads.fetch(id).is_some_and(|fetch| self.is_kept(fetch));
         let good = match result {
@@ -653,7 +653,7 @@ impl Engine {
     fn abandon(&mut self, id: FetchId) {
         let Some(fetch) = self.reads.fetch(id) else { return };
         if !fetch.asked.is_empty() || fetch.headers > 0 {
-            // What is under way still names this fetch; its reports come back here.
+            // Reads under way still name this fetch; their reports come back here.
             return;
         }
         let (block, requester) = (fetch.block, fetch.requester);
@@ -669,8 +669,7 @@ impl Engine {
         let absent = self.absent_cells(&fetch.word);
         let returned: Vec<CellIndex> = fetch.absent.iter().filter(|&cell| !absent.contains(cell)).collect();
         if !moved && !returned.is_empty() {
-            // A device has been rebuilt since, and may be what makes up for one that was lost
-            // since.
+            // A device that has been rebuilt since may make up for one that was lost since.
             if let Some(fetch) = self.reads.fetch_mut(id) {
                 returned.iter().for_each(|&cell| fetch.lost.remove(cell));
                 absent.iter().for_each(|cell| fetch.lost.insert(cell));

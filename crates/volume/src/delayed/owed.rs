@@ -64,7 +64,7 @@ pub(super) struct Owed {
     pub(super) lost: BTreeSet<usize>,
     /// Written to and not on the way to a device.
     dirty: BTreeSet<usize>,
-    /// By slot, whether its header is of now.
+    /// By slot, true if its header is up to date.
     headers: Vec<bool>,
     pub(super) digests: Vec<Option<Crc64>>,
     /// Parity of the data as they are now is in memory or on devices.
@@ -117,14 +117,14 @@ struct Activity {
     /// Asked for, and not to be asked for again.
     asked: BTreeSet<usize>,
     runs: Vec<Vec<(usize, BufferId)>>,
-    /// Buffers that the computation makes: what was lost, then parity.
+    /// Buffers that the computation makes: lost blocks, then parity.
     recovered: Vec<(usize, BufferId)>,
     made: Vec<(usize, BufferId)>,
     sums: Vec<u64>,
     /// Blocks and headers on their way to devices.
     blocks: Vec<usize>,
     headers: Vec<Slot>,
-    /// Devices that were lost meanwhile.
+    /// Devices that have been lost since it began.
     gone: BTreeSet<Slot>,
 }
 
@@ -371,7 +371,7 @@ impl Engine {
                 self.write_owed(id);
             } else {
                 self.release_held(id);
-                // What a lost device should have can be let go when there is parity of it.
+                // Blocks of a lost device can be let go when they have parity.
                 let stays = |owed: &Owed| data.iter().any(|&at| owed.content[at].is_some());
                 if self.delayed.stripes.get(&id).is_some_and(|owed| stays(owed) && owed.lost.is_empty()) {
                     self.settle_owed(id);

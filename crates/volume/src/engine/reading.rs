@@ -1,12 +1,11 @@
-//! Reads: where the newest content of a block is, whom it is for, and when a user's read has all of
-//! its own.
+//! Reads: the place of a block's newest content, its requester, and the end of a user's read.
 
 use super::Engine;
 use crate::fetch::Requester;
 use crate::reads::UserRead;
 use crate::{EpochId, Failure, Operand, Reply, RequestId, UserBlock};
 
-/// Where the newest content of a block is.
+/// The place of a block's newest content.
 enum Newest {
     Memory(Operand),
     /// Its stripe is patched: the read goes on after that.

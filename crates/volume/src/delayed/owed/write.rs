@@ -34,14 +34,14 @@ impl Engine {
         }
     }
 
-    /// Writes what is dirty.
+    /// Writes dirty blocks.
     pub(crate) fn write_owed(&mut self, id: OwedId) {
         self.fill_if_whole(id);
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         if !owed.is_idle() || owed.clean >= owed.version {
             return;
         }
-        // What a lost device should have stays in memory.
+        // Blocks of a lost device stay in memory.
         let on_present = |at: &usize| self.maps.is_present(self.owed_place(owed.physical, *at).0);
         let dirty: Vec<usize> = owed.dirty.iter().copied().filter(on_present).collect();
         self.begin_activity(id, Kind::Write);
@@ -149,7 +149,7 @@ impl Engine {
         if activity.phase == Phase::Write && !owed.dropped {
             self.note_written(&mut owed, &mut activity, &data, &present);
         } else if !owed.dropped {
-            // Nothing was written: what was dirty is dirty as before.
+            // Nothing was written: dirty blocks stay dirty.
             let (physical, content) = (owed.physical, &owed.content);
             let on_present = |at: &usize| present.contains(&self.owed_place(physical, *at).0);
             let again: Vec<usize> = data
@@ -244,7 +244,7 @@ impl Engine {
             }
         }
         if activity.kind == Kind::Settle {
-            // What was there before is the epoch's from now on.
+            // Content from before is the epoch's from now on.
             let mut new = 0;
             for &at in data {
                 if !std::mem::replace(&mut owed.known[at], true) {
