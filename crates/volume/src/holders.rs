@@ -10,11 +10,11 @@ use rustc_hash::FxHashMap;
 /// The number of holders of each buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
-    /// Those that the engine named, by the lower half of the name, with the name.
+    /// Buffers that the engine named, by the lower half of the name, with the name.
     own: Vec<(BufferId, u32)>,
     /// Places in `own` that have none.
     free: Vec<u32>,
-    /// Those that the driver named.
+    /// Buffers that the driver named.
     given: FxHashMap<BufferId, u32>,
 }
 
@@ -35,12 +35,12 @@ impl Holders {
         self.given.insert(buffer, 1);
     }
 
-    /// One more holder.
+    /// Adds a holder.
     pub(crate) fn hold(&mut self, buffer: BufferId) {
         *self.count(buffer) += 1;
     }
 
-    /// One holder less; whether that was the last.
+    /// Removes a holder; `true`: it was the last.
     pub(crate) fn release(&mut self, buffer: BufferId) -> bool {
         let count = self.count(buffer);
         *count -= 1;

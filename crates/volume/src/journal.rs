@@ -12,8 +12,8 @@ use pantile_format::volume::{BlockRun, ChunkHeader, LogicalStripe, PhysicalStrip
 use pantile_format::{Column, Crc64, Generation};
 
 impl Engine {
-    /// The next record: what is to be written where, one run or two around the end of the ring.
-    /// Moves the head behind it.
+    /// Encodes the next record, as one run or two around the end of the ring, and moves the head
+    /// behind it.
     ///
     /// One commit runs at a time, so the record before is durable.
     pub(crate) fn write_record(&mut self, changes: &[Change]) -> Vec<(DeviceBlock, Vec<u8>)> {
@@ -97,7 +97,7 @@ pub(crate) fn definition_bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Where the bytes of a record lie that begins at a block of the ring.
+/// Splits the bytes of a record that begins at a block of the ring into runs.
 pub(crate) fn record_runs(zones: &Zones, at: u32, bytes: &[u8]) -> Vec<(DeviceBlock, Vec<u8>)> {
     let (front, rest) = zones.record(at, (bytes.len() as u64 / BLOCK_BYTES) as u32);
     let (head, tail) = bytes.split_at((front.blocks * BLOCK_BYTES) as usize);

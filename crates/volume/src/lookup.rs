@@ -35,15 +35,15 @@ pub struct Stretch {
 /// Blocks each of which is a sum of blocks that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mixture {
-    /// How many there are.
+    /// The number of blocks.
     pub blocks: u32,
     /// Stretches, the first block of each that is used, and the factors. None: zeros.
     pub terms: Vec<(usize, u32, Gf)>,
-    /// Where they would lie and what they must be, if memory knows.
+    /// Their place and their checksums, if memory knows.
     pub instead_of: Option<Stretch>,
 }
 
-/// Where a part of what was asked for is found.
+/// The source of a part of the blocks asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// In a stretch, from this block of it on.
@@ -64,12 +64,12 @@ pub struct Lookup {
 }
 
 impl Stretch {
-    /// How many blocks it has.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u32 {
         self.checksums.len() as u32
     }
 
-    /// How long it is.
+    /// Returns the length.
     pub fn len_bytes(&self) -> usize {
         self.checksums.len() * BLOCK_BYTES as usize
     }
@@ -87,12 +87,12 @@ type CellRange = (CellIndex, Range<u32>);
 /// For each of some cells the blocks that are wanted of it, and all between them.
 type CellRanges = BTreeMap<CellIndex, Range<u32>>;
 
-/// Where blocks of a cell are read.
+/// Place of a cell's blocks among those read.
 struct Placed {
     stretch: usize,
-    /// Which block of the stretch the first of them is.
+    /// The block of the stretch that the first of them is.
     first: u32,
-    /// Which block of the cell it is.
+    /// The block of the cell that it is.
     start: u32,
 }
 
@@ -103,7 +103,7 @@ impl Placed {
     }
 }
 
-/// How lost cells are made.
+/// The computation of lost cells.
 struct Making {
     plan: Arc<Plan>,
     wanted: BTreeSet<CellIndex>,
@@ -143,7 +143,7 @@ impl Engine {
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();
         let user = |place: u32| UserBlock(first + u64::from(place));
-        // What is in the log, and the cells between that.
+        // Blocks in the log, and the cells between them.
         let mut from_log: Vec<u32> = Vec::new();
         let mut from_cells: Vec<CellRange> = Vec::new();
         let mut at = places.start;
@@ -182,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Where blocks of some cells of a stripe lie: for each of them its source.
+    /// Returns the source of each of some cells of a stripe.
     fn look_into_cells(&self, logical: u32, wanted: &[CellRange], found: &mut Lookup) -> Option<Vec<Source>> {
         if wanted.is_empty() {
             return Some(Vec::new());
@@ -214,7 +214,7 @@ impl Engine {
         wanted.iter().map(source).collect()
     }
 
-    /// How what is lost is made; `None`: the engine has not made it before.
+    /// Returns the computation of lost cells; `None`: the engine has not planned it before.
     fn making_of<'w>(
         &self,
         gone: &CellSet,
@@ -229,7 +229,7 @@ impl Engine {
         Some(Some(Making { plan, wanted, offsets }))
     }
 
-    /// Adds what is computed of stretches: for each cell that is made its mixture.
+    /// Adds the sums of stretches; returns the mixture of each computed cell.
     fn add_mixtures(
         &self,
         mapping: Mapping,
@@ -239,7 +239,7 @@ impl Engine {
     ) -> Option<BTreeMap<CellIndex, usize>> {
         let mut made = BTreeMap::new();
         for step in plan.steps.iter().filter(|step| wanted.contains(&step.target)) {
-            // A step that uses what another makes is the engine's.
+            // A step that uses computed cells is left to the engine.
             let term = |(cell, factor): &(CellIndex, Gf)| {
                 let (stretch, first) = placed.get(cell)?.of(offsets.start);
                 Some((stretch, first, *factor))
@@ -282,7 +282,7 @@ impl Engine {
         Some(placed)
     }
 
-    /// Where blocks of a cell lie and what they must be, if memory knows.
+    /// Returns the place of a cell's blocks and their checksums, if memory knows.
     fn stretch_of(&self, mapping: Mapping, cell: CellIndex, offsets: &Range<u32>) -> Option<Stretch> {
         let (slot, at) = self.geometry.cell_block(mapping.physical, cell, offsets.start);
         let first = self.geometry.index_in_column(cell, offsets.start);

@@ -1,4 +1,4 @@
-//! The maps: what the volume knows, and the changes that a record makes to it.
+//! The maps, and the changes that a record makes to them.
 //!
 //! Invariants, checked by [`Maps::check`]:
 //!
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 
-/// Where a logical stripe lies.
+/// The place of a logical stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) physical: u32,
@@ -34,7 +34,7 @@ const FEW_STRIPES: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct StripeTable {
     len: usize,
-    /// Those in which something is mapped.
+    /// Parts in which something is mapped.
     parts: FxHashMap<u32, Part>,
     /// Their numbers, in order.
     order: BTreeSet<u32>,
@@ -120,7 +120,7 @@ impl StripeTable {
         self.parts.get(&number).and_then(|part| *part.get(place))
     }
 
-    /// Maps a stripe, or unmaps it; gives what it was mapped to.
+    /// Maps a stripe, or unmaps it; returns its mapping of before.
     fn set(&mut self, logical: u32, mapping: Option<Mapping>) -> Option<Mapping> {
         assert!((logical as usize) < self.len, "stripe {logical} of {}", self.len);
         let (number, place) = (logical / PART_STRIPES, (logical % PART_STRIPES) as u8);
@@ -175,8 +175,8 @@ impl PartialEq for StripeTable {
 
 impl Eq for StripeTable {}
 
-/// A set of numbers, as runs of consecutive ones: it takes memory for what is between them, and so
-/// nothing for how many there are.
+/// A set of numbers, as runs of consecutive ones: its memory depends on the number of gaps, not of
+/// members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
     /// The last of each run by its first; no two touch.
@@ -267,7 +267,7 @@ impl Numbers {
     }
 }
 
-/// Where a block in the log lies: its row, and which block of the row's user blocks it is.
+/// A place in the log: the row, and the number among the row's user blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) row: u32,
@@ -281,7 +281,7 @@ pub(crate) struct RowCell {
     pub(crate) checksum: u64,
 }
 
-/// How the blocks of a log row protect each other.
+/// Protection of the blocks of a log row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     /// All columns of the log code: user blocks first, then parity.
@@ -301,7 +301,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// How many of its blocks are current.
+    /// Returns the number of its current blocks.
     pub(crate) fn live(&self) -> usize {
         self.blocks.iter().flatten().count()
     }
@@ -329,7 +329,7 @@ pub(crate) enum Change {
     Note(Note),
     /// Blocks of a stripe, which the log has, are written home.
     Patch(StripePatch),
-    /// A stripe has what its patch said: the log holds its home blocks no more.
+    /// A stripe has the content of its patch: the log holds its home blocks no more.
     WentHome { logical: u32 },
 }
 
@@ -345,9 +345,9 @@ pub(crate) struct StripePatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkPatch {
     pub(crate) slot: Slot,
-    /// Of its header from then on.
+    /// The digest of its header from then on.
     pub(crate) digest: Crc64,
-    /// Which of its blocks, and their checksums from then on.
+    /// The numbers of its blocks, and their checksums from then on.
     pub(crate) blocks: Vec<(u32, u64)>,
 }
 
@@ -374,7 +374,7 @@ impl StripePatch {
 }
 
 impl Change {
-    /// The generation of what it maps.
+    /// Returns the generation of the write that it maps.
     pub(crate) fn generation(&self) -> Option<u64> {
         match self {
             Change::Switch { generation, .. } => Some(*generation),
@@ -396,7 +396,7 @@ pub(crate) struct Maps {
     /// Blocks in the log, by logical stripe; no zeros.
     logged: BTreeMap<u32, u32>,
     stripe_blocks: u64,
-    /// Blocks of the log from here on are home blocks, so many of each stripe.
+    /// Blocks of the log from here on are home blocks, the same number of each stripe.
     user_blocks: u64,
     home_blocks: u64,
     rows: BTreeMap<u32, Row>,
@@ -427,7 +427,7 @@ impl Maps {
         }
     }
 
-    /// Where a logical stripe lies.
+    /// Returns the place of a logical stripe.
     pub(crate) fn mapping(&self, logical: u32) -> Option<Mapping> {
         self.stripes.get(logical)
     }
@@ -517,7 +517,7 @@ impl Maps {
         self.generation - 1
     }
 
-    /// Takes so many generations from the next one on.
+    /// Takes this many generations from the next one on.
     pub(crate) fn use_generations(&mut self, count: usize) {
         self.generation += count as u64;
     }
@@ -527,7 +527,8 @@ impl Maps {
         self.generation = self.generation.max(least);
     }
 
-    /// A device is lost and misses what is written from a generation on; `false`: it was lost.
+    /// Notes that a device is lost and misses the writes from a generation on; `false`: it was
+    /// lost.
     pub(crate) fn lose(&mut self, slot: Slot, since: u64) -> bool {
         let missed_from = match self.members[slot.0 as usize] {
             MemberState::Lost { .. } => return false,
@@ -736,7 +737,7 @@ impl Maps {
     /// Returns true if a device has its part of a write with a generation; `logical` for stripes,
     /// `None` for log rows.
     pub(crate) fn has(&self, slot: Slot, generation: u64, logical: Option<u32>) -> bool {
-        // What is no stripe lies before no cursor.
+        // Log rows are behind every cursor.
         let logical = LogicalStripe(logical.map_or(u64::MAX, u64::from));
         self.members[slot.0 as usize].has(Generation(generation), logical)
     }
@@ -839,7 +840,7 @@ mod tests {
         let geometry = geometry(1 << 31, 1 << 20);
         let mut maps = Maps::new(&geometry);
         assert_eq!((maps.free.runs.len(), maps.free_rows.runs.len(), maps.stripes.parts.len()), (1, 1, 0));
-        // One of each part is mapped: each takes a few times its 24 bytes of a snapshot.
+        // One stripe of each part is mapped: each takes a few times its 24 bytes of a snapshot.
         for part in 0..1000 {
             let logical = 1_000_000 * part + 255;
             let digests = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) fn kept_count(count: u64) -> u64 {
 /// A range that is lost: its end, and since when.
 type Range = (u64, i64);
 
-/// All notes that count.
+/// All valid notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notes {
     room: StateRoom,
@@ -51,7 +51,7 @@ pub(crate) struct Notes {
     pub(crate) events: VecDeque<EventNote>,
     pub(crate) scrub: Option<ScrubNote>,
     pub(crate) bad: BadChunks,
-    /// By their first block; none overlap.
+    /// Lost ranges by their first block; none overlap.
     ranges: BTreeMap<u64, Range>,
     /// They were read from a state.
     pub(crate) is_read: bool,
@@ -109,7 +109,7 @@ impl Notes {
         self.cut(first.0, first.0 + count);
     }
 
-    /// Takes what is stored from one block up to another out of the ranges.
+    /// Takes a range of blocks out of the lost ranges.
     fn cut(&mut self, from: u64, to: u64) {
         if self.ranges.is_empty() {
             return;
@@ -174,7 +174,7 @@ impl Notes {
         })
     }
 
-    /// All of them, for a snapshot.
+    /// Returns all of them, for a snapshot.
     fn all(&self) -> Vec<Note> {
         let (all_bad, bad) = self.bad.kept(self.room.bad);
         let mut devices = self.devices.clone();
@@ -188,7 +188,7 @@ impl Notes {
         notes.chain(bad.into_iter().map(Note::Bad)).collect()
     }
 
-    /// Those of a state.
+    /// Reads those of a state.
     pub(crate) fn of_state(state: &State, geometry: &Geometry) -> Notes {
         let mut notes = Notes::new(geometry);
         state.notes.iter().for_each(|note| notes.apply(note));
@@ -210,7 +210,7 @@ fn nothing_known(slot: Slot) -> DeviceNote {
     }
 }
 
-/// Notes that no record has yet, and what the next one will be of.
+/// Notes that no record has yet, and counts for the next ones.
 #[derive(Debug)]
 pub(crate) struct Noting {
     owed: VecDeque<Note>,
@@ -250,7 +250,7 @@ impl Noting {
         self.now = now;
     }
 
-    /// The end of an input or output is handled: whether it is a write that failed.
+    /// Notes whether the input or output that has just ended is a write that failed.
     pub(crate) fn set_write_failed(&mut self, is_failed: bool) {
         self.write_failed = is_failed;
     }
@@ -260,12 +260,12 @@ impl Noting {
         &self.counts
     }
 
-    /// Counts blocks of a device that are what they should be.
+    /// Counts good blocks of a device.
     pub(crate) fn count_read(&mut self, slot: Slot, blocks: u64) {
         self.counts[slot.0 as usize].blocks_read += blocks;
     }
 
-    /// Counts blocks and headers of a device that are not what they should be.
+    /// Counts wrong blocks and headers of a device.
     pub(crate) fn count_wrong(&mut self, slot: Slot, wrong: u64) {
         self.counts[slot.0 as usize].checksum_errors += wrong;
     }
@@ -356,7 +356,7 @@ impl Engine {
     pub(crate) fn note_arrival(&mut self, slot: Slot, is_new: bool) {
         self.noting.why.remove(&slot);
         if is_new {
-            // What another device did is not held against it.
+            // Errors of the old device are not those of the new one.
             self.noting.forget_errors(slot);
             let lost = self.device_note(slot);
             self.note(Note::Device(lost), false);
@@ -433,7 +433,7 @@ impl Engine {
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);
     }
 
-    /// Brings what is counted all the time up to now.
+    /// Adds the counts since the last notes of devices and scrub.
     fn refresh_notes(&mut self) {
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             let now = self.device_note(slot);
@@ -462,7 +462,7 @@ impl Engine {
         while let Some(note) = self.noting.owed.front().filter(|note| note.len_bytes() <= left).copied() {
             self.noting.owed.pop_front();
             if let Note::Bad(bad @ BadNote { is_bad: true, .. }) = note {
-                // What was written since is good, by a record that may be older than this one.
+                // Chunks written since are good, by a record that may be older than this one.
                 let parts = self.maps.notes().bad.still_bad(&bad);
                 if parts[..] != [bad] {
                     parts.into_iter().rev().for_each(|part| self.noting.owed.push_front(Note::Bad(part)));
@@ -472,7 +472,7 @@ impl Engine {
             left -= note.len_bytes();
             changes.push(Change::Note(note));
         }
-        // What has no room is for the next.
+        // Notes without room are for the next record.
         self.records.want_if(!self.noting.owed.is_empty());
         changes
     }

@@ -1,4 +1,4 @@
-//! Opening: from what the devices hold to an engine that serves.
+//! Opening: from the content of devices to an engine that serves.
 //!
 //! 1. Read the superblocks and the journal of every device. The newest superblock counts. A session
 //!    that has written neither record nor snapshot has changed nothing and counts no more than the
@@ -67,7 +67,7 @@ enum Reading {
     State(Slot),
     /// A piece of a ring, from this block on.
     Journal(Slot, u32),
-    /// One block of a ring that could not be read at once.
+    /// A block of a ring that could not be read in one piece.
     JournalBlock(Slot, u32),
     Begin(Slot),
 }
@@ -96,10 +96,10 @@ pub(crate) struct Opening {
     geometry: Geometry,
     phase: Phase,
     gone: Vec<bool>,
-    /// By slot, those that are this volume's, each with the turn that it was found at; the copy at
+    /// By slot, superblocks of this volume, each with the turn that it was found at; the copy at
     /// the end has none.
     superblocks: Vec<Vec<(Option<u64>, Superblock)>>,
-    /// By slot, whether the device has a superblock of another volume or for another slot.
+    /// By slot, true if the device has a superblock of another volume or for another slot.
     others: Vec<bool>,
     newest: Option<Superblock>,
     /// Devices to try for the snapshot.
@@ -130,7 +130,7 @@ pub(crate) struct Opening {
     /// The newest session that has changed anything.
     base_session: Session,
     seen: Seen,
-    /// The first generation of the last record: what a device that is not there may lack.
+    /// The first generation of the last record, which a missing device may lack.
     since: u64,
     /// Devices that answer and hold nothing of the volume.
     blank: Vec<Slot>,
@@ -275,7 +275,7 @@ impl Opening {
                     self.superblocks[slot.0 as usize].push((turn, found));
                 }
                 Ok(_) => self.others[slot.0 as usize] = true,
-                // What a later program wrote is not to be written over.
+                // Content of a later program is not overwritten.
                 Err(FormatError::Newer { .. } | FormatError::Features { .. }) => {
                     self.others[slot.0 as usize] = true;
                 }
@@ -386,7 +386,7 @@ impl Opening {
             }
         };
         self.base_session = base_session;
-        // What ran separately is left as it is, and counts as not there.
+        // Devices that ran separately are left as they are, and count as missing.
         for (slot, _) in &apart {
             self.gone[slot.0 as usize] = true;
             self.others[slot.0 as usize] = true;
@@ -395,8 +395,8 @@ impl Opening {
             let known = known.iter().map(|known| &known.superblock);
             known.filter(|block| apart.iter().all(|(slot, _)| *slot != block.slot))
         };
-        // Sessions that changed nothing are gone on from, too: what was begun is never begun again
-        // under the same name.
+        // Histories of sessions that changed nothing become ancestors, too, and session numbers go
+        // on behind theirs.
         let is_new = |history: &HistoryId| newest.history != *history && !newest.ancestors.contains(history);
         let begun: BTreeSet<HistoryId> = blocks().map(|block| block.history).filter(is_new).collect();
         let behind = newest.ancestors.len().min(2);
@@ -410,7 +410,7 @@ impl Opening {
         self.apart = apart;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             if self.superblocks[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
-                // What is another's is not written to: it counts as not there.
+                // Devices of others are not written to: they count as missing.
                 if !self.others[slot.0 as usize] {
                     self.blank.push(slot);
                 }
@@ -474,7 +474,7 @@ impl Opening {
         }
         let lacking = engine.has_suspects() || !self.copies.is_empty();
         if self.phase == Phase::Verify && !engine.verify_failed() && lacking && !self.reads_only {
-            // What a device lacks is written again before the record counts.
+            // Blocks that a device lacks are written again before the record counts.
             self.phase = Phase::Again;
             engine.begin_again(&self.last.0, &self.last.1, std::mem::take(&mut self.copies));
             if !engine.is_idle() {
@@ -483,8 +483,8 @@ impl Opening {
         }
         let absent = engine.maps.absent();
         if absent.len() > self.geometry.tolerance() && engine.verify_failed() {
-            // It may have been flushed, and lie in the log on devices that are not here, or nothing
-            // that is left could tell it from one that was forgotten: nothing is forgotten on a
+            // The record may have been flushed, and be in the log of missing devices; or nothing
+            // that is left can distinguish it from a forgotten one. Nothing is forgotten on a
             // guess.
             let have = self.geometry.slots() - absent.len();
             let need = self.geometry.slots() - self.geometry.tolerance();
@@ -499,7 +499,7 @@ impl Opening {
             return;
         };
         if engine.verify_failed() {
-            // What is still to be let go comes first.
+            // Pending releases come first.
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
             let (absent, counter) = (engine.maps.absent(), engine.io.counter());
             let used = self.ring_blocks(newest.snapshot.map_or(0, |snapshot| snapshot.replay_at), head);
@@ -534,8 +534,8 @@ impl Opening {
 
     fn begin_session(&mut self) {
         let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
-        // Behind all that the session before can have given: what its maps have, and one commit
-        // that was forgotten.
+        // Behind all generations that the session before can have given: those of its maps, and of
+        // one commit that was forgotten.
         let given = engine.maps.generation().max(self.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
@@ -569,9 +569,9 @@ impl Opening {
         engine.enter_session(superblock);
         // From here on names are given here until the engine serves.
         self.counter = engine.io.counter();
-        // What was found may lie in a cache only, if the process died and the devices did not; then
-        // the place that is not written now would not be there after a power failure, nor the two
-        // that are.
+        // If the process died and the devices did not, their content may be in a cache only. After
+        // a power failure all three superblocks could be gone: those written now, and the other
+        // one.
         self.flush(Phase::FlushFound);
     }
 
@@ -590,7 +590,7 @@ impl Opening {
         let Some(engine) = &mut self.engine else { return };
         self.phase = Phase::WriteSuperblocks;
         for slot in engine.present() {
-            // The place that does not hold what counts.
+            // The place that does not hold the valid superblock.
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
             self.leaves_torn |= newest.is_none();

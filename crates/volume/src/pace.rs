@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Engine {
-    /// A device takes so many times as long as the others; 1: as long.
+    /// Sets the pace of a device: this many times as long as the others; 1: as long.
     pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
         if (slot.0 as usize) < self.geometry.slots() {
             self.members.set_pace(slot, times);
@@ -95,7 +95,7 @@ impl Engine {
             let slot = self.geometry.slot(mapping.physical, self.geometry.code.cell(cell).column);
             u64::from(self.members.pace(slot))
         };
-        // What lies on devices that are not slow is read either way.
+        // Cells on devices that are not slow are read either way.
         let there = wanted.iter().copied().filter(|&cell| !gone.contains(cell) && cost(cell) > 1);
         let read: BTreeSet<CellIndex> =
             there.chain(through.iter().flat_map(|plan| plan.reads.iter().copied())).collect();

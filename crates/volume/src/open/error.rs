@@ -30,22 +30,22 @@ pub enum OpenError {
     NoSnapshot,
     /// A record that no volume writes, under a checksum that fits.
     Impossible {
-        /// Its number.
+        /// The number of the record.
         record: RecordNumber,
     },
     /// No session can be begun with numbers that are still to be counted: one of them is higher
     /// than any volume counts to, under a checksum that fits.
     Counted,
-    /// Devices that ran separately: each side has written what the other has not.
+    /// Devices ran separately: each side has writes that the other lacks.
     RanSeparately {
         /// The newest history.
         newest: HistoryId,
         /// Devices with another one, which the newest does not go on from.
         others: Vec<(Slot, HistoryId)>,
     },
-    /// It has features with which this program may read it and must not write it.
+    /// It has features with which this program may read it but must not write it.
     NeedsNewer {
-        /// Their bits.
+        /// The bits of these features.
         features: u64,
     },
     /// The code cannot be laid out on the devices.

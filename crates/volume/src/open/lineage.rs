@@ -78,8 +78,9 @@ impl Known {
     }
 }
 
-/// The newest superblock of the side that an opening would use, and the devices of the others; for
-/// who has superblocks alone, and takes every session for one that changed something.
+/// Returns the newest superblock of the side that an opening would use, and the devices of the
+/// others. For callers that have superblocks alone, and take every session for one that changed
+/// something.
 ///
 /// Errors: those of an opening.
 pub fn choose_side(
@@ -94,7 +95,7 @@ pub fn choose_side(
 /// Returns true if histories older than a superblock names may have been forgotten: a device that
 /// seems to have run separately may have been away all the while.
 pub fn histories_are_forgotten(superblock: &Superblock) -> bool {
-    // One less where the first does not stand twice any more.
+    // The list is one shorter where the first ancestor does not stand twice any more.
     superblock.ancestors.len() + 1 >= Superblock::ANCESTORS_MOST
 }
 
