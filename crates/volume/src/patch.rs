@@ -3,8 +3,8 @@
 //!
 //! A log that is full of blocks from all over a volume of wide stripes frees a row only by merging
 //! as many stripes as the row has blocks, each of which is read and written as a whole. A *patch*
-//! writes what changes of a stripe and nothing else: the blocks, parity, and the headers of their
-//! chunks. Two steps, and between them a flush:
+//! writes only changed blocks of a stripe, parity, and the headers of their chunks. Two steps, and
+//! between them a flush:
 //!
 //! 1. a commit of its own: old contents are read and verified, and new parity goes to rows of the
 //!    log like anything else, as *home blocks*, numbered behind the user's. The new data is there
@@ -54,7 +54,7 @@ const ROWS_AT_A_TIME: usize = 4;
 /// State of patches between commits.
 #[derive(Debug, Default)]
 pub(crate) struct Patching {
-    /// Blocks that the last commit wrote to the log: so many should go home.
+    /// Blocks that the last commit wrote to the log: as many should go home.
     logged: usize,
     /// A patch has just gone home: the next commit leaves stripes to patches that are cheaper to
     /// patch than to merge.
@@ -85,23 +85,23 @@ impl Patching {
         self.redo.insert(patch.logical, patch);
     }
 
-    /// Tests whether patches of the last record are still to be written.
+    /// Returns true if patches of the last record are still to be written.
     pub(crate) fn has_redo(&self) -> bool {
         !self.redo.is_empty()
     }
 
-    /// A commit begins: whether it leaves stripes to patches. Once only, because it follows a
-    /// patch, so that there is a record to be written in any case.
+    /// Returns true if the commit that begins leaves stripes to patches. Once only, because it
+    /// follows a patch, so that there is a record to be written in any case.
     pub(crate) fn take_turn(&mut self) -> bool {
         std::mem::take(&mut self.goes_on)
     }
 
-    /// A commit writes so many blocks to the log: as many should go home.
+    /// Notes that a commit writes this many blocks to the log: as many should go home.
     pub(crate) fn set_logged(&mut self, blocks: usize) {
         self.logged = blocks;
     }
 
-    /// Tests whether a stripe is patched, so that users' reads of it wait.
+    /// Returns true if a stripe is patched, so that users' reads of it wait.
     pub(crate) fn is_locked(&self, logical: u32) -> bool {
         self.locked.contains(&logical)
     }
@@ -131,14 +131,14 @@ impl Engine {
         self.patching.redo.contains_key(&logical)
     }
 
-    /// The lowest generation of a stripe that is on its way home: what a device that is lost now
-    /// may lack.
+    /// Returns the lowest generation of a stripe that is on its way home: a device that is lost now
+    /// may lack it.
     pub(crate) fn patched_generation(&self) -> Option<u64> {
         let going = self.patching.going.iter().flat_map(|going| &going.patches);
         going.chain(self.patching.redo.values()).map(|patch| patch.generation).min()
     }
 
-    /// A session has begun: home blocks that no patch of the last record speaks of are home.
+    /// Begins a session: home blocks that no patch of the last record names are home.
     pub(crate) fn begin_patching(&mut self) {
         let known = self.maps.on_the_way_home();
         let home = known.into_iter().filter(|logical| !self.patching.redo.contains_key(logical));
@@ -170,7 +170,8 @@ impl Engine {
         self.patching.home.clear();
     }
 
-    /// Tests a stripe with so many blocks in the log: patched sooner or later, not merged.
+    /// Returns true if a stripe with this many blocks in the log is patched sooner or later, not
+    /// merged.
     pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
         self.maps.mapping(logical).is_some()
             && self.damage.is_sound(logical)
@@ -189,8 +190,8 @@ impl Engine {
         self.geometry.may_patch() && is_whole && is_quiet
     }
 
-    /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`: there
-    /// is nothing that can be patched now, or what went home is still to be recorded.
+    /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`:
+    /// nothing can be patched now, or blocks that went home are still to be recorded.
     pub(crate) fn begin_patch(&mut self) -> bool {
         if self.has_gone_home() {
             return false;
@@ -268,7 +269,7 @@ impl Engine {
         chosen
     }
 
-    /// Where a stripe lies that may be patched, and is not better merged.
+    /// Returns the place of a stripe that can be patched, and is not better merged.
     fn patchable(&self, logical: u32) -> Option<Mapping> {
         let mapping = self.maps.mapping(logical)?;
         let count = self.maps.logged_of(logical);
@@ -369,7 +370,7 @@ impl Engine {
         updates.stripes.iter().map(patch).collect()
     }
 
-    /// The record is durable: what it patches goes home.
+    /// Sends patched blocks home: the record is durable.
     pub(crate) fn patch_finished(&mut self, updates: Updates) {
         let patches = self.patches_of(&updates);
         let (mut content, mut headers) = (BTreeMap::new(), BTreeMap::new());

@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Physical stripes and rows of the log that are held.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// How many hold a stripe.
+    /// The number of holders of a stripe.
     stripes: BTreeMap<u32, u32>,
     /// Rows of which a part is written again for a device that lacks it.
     rows: BTreeSet<u32>,
 }
 
 impl Pins {
-    /// One more holder of a physical stripe.
+    /// Adds a holder of a physical stripe.
     pub(crate) fn pin(&mut self, physical: u32) {
         *self.stripes.entry(physical).or_default() += 1;
     }
 
-    /// One holder less.
+    /// Removes a holder.
     pub(crate) fn unpin(&mut self, physical: u32) {
         if let Some(count) = self.stripes.get_mut(&physical) {
             *count -= 1;
@@ -48,7 +48,7 @@ impl Pins {
         self.rows.contains(&row)
     }
 
-    /// How many rows are held.
+    /// Returns the number of rows that are held.
     pub(crate) fn row_count(&self) -> usize {
         self.rows.len()
     }

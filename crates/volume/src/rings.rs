@@ -28,10 +28,10 @@ use crate::{BLOCK_BYTES, Geometry, Slot};
 use pantile_format::volume::{Record, RecordHead};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many times the length of a ring is looked at.
+/// Limit of the work, in lengths of a ring.
 const WORK_RINGS: usize = 8;
 
-/// Of how many rings bytes are kept.
+/// Limit of the bytes kept, in rings.
 const KEPT_RINGS: usize = 4;
 
 /// A record that is whole.
@@ -53,8 +53,8 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Takes the records of a device's ring, which it replays from a block on. What could not be
-    /// read of it is zeros, and so is in no record.
+    /// Takes the records of a device's ring, which it replays from a block on. Unreadable blocks
+    /// are zeros, and so are in no record.
     ///
     /// Records end where others have overwritten them, so every block may be the first of one.
     pub(crate) fn take(&mut self, slot: Slot, ring: &[u8], from: u32, geometry: &Geometry) {
@@ -112,7 +112,7 @@ impl Rings {
         Some(head.blocks)
     }
 
-    /// Lets bytes go until so many are left: those of the lowest numbers.
+    /// Lets bytes of the lowest numbers go until `most` are left.
     fn let_go(&mut self, most: usize) {
         if self.bytes <= most {
             return;
@@ -189,8 +189,8 @@ mod tests {
         }
     }
 
-    /// A head that claims so many blocks, and entries of a kind that may be ignored up to the
-    /// block's end.
+    /// Returns a head that claims this many blocks, and entries of a kind that may be ignored up to
+    /// the block's end.
     fn head(number: u64, blocks: u32, geometry: &Geometry) -> Vec<u8> {
         let mut block = record(number, 1, geometry);
         let body = blocks as usize * BLOCK - RECORD_HEAD_BYTES - 8;
@@ -248,7 +248,7 @@ mod tests {
         let mut rings = Rings::default();
         rings.take(Slot(0), &ring, 0, &geometry);
         assert_eq!(rings.all().count(), 0, "it had given all that it may cost before");
-        // What is replayed comes first.
+        // Records to replay come first.
         rings.take(Slot(0), &ring, JOURNAL - 1, &geometry);
         assert_eq!(rings.at(JOURNAL - 1).len(), 1);
     }
@@ -279,7 +279,7 @@ mod tests {
         let geometry = geometry();
         let mut ring = vec![0; JOURNAL as usize * BLOCK];
         let (mut at, mut state) = (0, 5u32);
-        // What is whole, by place.
+        // Whole records, by place.
         let mut model: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         for number in 1..200 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

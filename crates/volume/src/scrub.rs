@@ -3,7 +3,7 @@
 //!
 //! First come superblocks, journals and snapshots ([`metadata`]), then the log, then stripes. A
 //! scrub with repair ends with a snapshot, behind which no record counts, and with all three
-//! superblocks written: what it found bad of them is good then, without a word about each.
+//! superblocks written: bad ones are good then, without a note of each.
 //!
 //! A stripe is judged in two steps. First by checksums: a block that differs from its chunk's
 //! header, or a header that differs from the maps, names the device. If all are right, by the code:
@@ -83,11 +83,11 @@ struct Checking {
     /// Blocks that were read, kept until the code has judged them.
     blocks: BTreeMap<Place, BufferId>,
     scratch: Vec<BufferId>,
-    /// Of each column what it was tried with. Empty in the first step.
+    /// The trial of each column. Empty in the first step.
     trials: Vec<Trial>,
 }
 
-/// How many results of a computation are of a column that is tried as the one that is wrong.
+/// Results of a computation that are of the trial of one column.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     checksums: usize,
@@ -106,7 +106,7 @@ impl Engine {
                 let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
                 let fresh = Scrubbing::new(status, metadata, self.io.counter());
                 match &mut self.scrubbing {
-                    // What is under way ends first; then it begins again.
+                    // Reads under way end first; then it begins again.
                     Some(scrub) if outstanding > 0 => {
                         let (checking, rows) =
                             (std::mem::take(&mut scrub.checking), std::mem::take(&mut scrub.rows));
@@ -155,7 +155,7 @@ impl Engine {
             let Some(scrub) = &mut self.scrubbing else { return };
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
-            // Where it is gets into a record now and then, so that a crash does not begin it again.
+            // A record has its position now and then, so that a crash does not begin it again.
             self.records.want_if(scrub.windows.is_multiple_of(RECORDED_WINDOWS));
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
@@ -247,7 +247,7 @@ impl Engine {
         scrub.status.log_blocks += 1;
         self.io.release(buffer);
         let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]);
-        // A row that was freed meanwhile may have been written again.
+        // A row that was freed in between may have been written again.
         let current = self.maps.row_as_of(row, generation);
         if is_good && current.is_some() {
             self.row_block_is_good(slot, row);
@@ -301,8 +301,8 @@ impl Engine {
         wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping));
     }
 
-    /// Everything of a stripe has been read. `bad`: devices with something that is not what it
-    /// should be, and whether any of that could be read.
+    /// Judges a stripe, all of which has been read. `bad`: devices with something wrong, and
+    /// whether any of that could be read.
     pub(crate) fn stripe_checked(
         &mut self,
         logical: u32,
@@ -424,9 +424,8 @@ impl Engine {
         self.stripe_judged(logical, repair);
     }
 
-    /// Blocks of a stripe are what their checksums say, and its equations do not hold: the one column
-    /// that explains it is bad, or else all that hold parity, because nothing can be recovered with
-    /// them.
+    /// Notes a stripe with right checksums and wrong equations. Bad is the one column that explains
+    /// it, or else all that hold parity: nothing can be recovered with them.
     fn equations_do_not_hold(&mut self, logical: u32, mapping: Mapping, explained: &[usize]) {
         let code = self.geometry.code.clone();
         let has_parity = |column: &usize| code.column_cells(*column).any(|cell| code.is_parity(cell));
@@ -449,7 +448,7 @@ impl Engine {
         if !code.column_cells(column).all(|cell| code.is_parity(cell)) {
             return false;
         }
-        // Of each offset the cell that differs most: at so many places of the column, or more.
+        // For each offset the cell that differs most: in at least this many places of the column.
         let most = |cells: &[u64]| cells.iter().copied().max().unwrap_or(0);
         let places: u64 = differing.chunks(code.rows(column).max(1)).map(most).sum();
         let places = usize::try_from(places).unwrap_or(usize::MAX);
@@ -457,8 +456,7 @@ impl Engine {
             .is_ok_and(|locator| locator.evidence_bits(1, places) >= EVIDENCE_BITS_LEAST)
     }
 
-    /// All checksums are right and the equations are not: tries each column as the one that is
-    /// wrong.
+    /// Tries each column as the wrong one: all checksums are right and the equations are not.
     fn try_columns(&mut self, logical: u32, mapping: Mapping) {
         let blocks = match self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) {
             Some(checking) => checking.blocks.clone(),

@@ -9,7 +9,7 @@
 use crate::verification::Verification;
 use crate::{Request, RequestId};
 
-/// How far the volume is with its users.
+/// The state of service.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     opening: Verification,
@@ -35,7 +35,7 @@ impl Service {
         self.opening.is_under_way()
     }
 
-    /// Tests whether the last record does not count: a block of it is lost.
+    /// Returns true if the last record does not count: a block of it is lost.
     pub(crate) fn has_failed_to_verify(&self) -> bool {
         self.opening.has_lost() || self.has_failed
     }
@@ -64,7 +64,7 @@ impl Service {
         self.reads_only
     }
 
-    /// Tests whether reads without the engine find what it would give.
+    /// Returns true if reads without the engine find the same content as its own.
     pub(crate) fn can_be_read(&self) -> bool {
         !self.has_failed || self.reads_only
     }

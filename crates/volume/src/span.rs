@@ -1,10 +1,9 @@
 //! Reading many blocks of one stripe together: few inputs, one plan.
 //!
 //! A span reads runs of consecutive blocks and, at the same time, the headers that have their
-//! checksums. Cells on devices that are lost are computed by the cheapest plan for just these
-//! cells. When all is well everything is delivered; when any block is not what it should be, the
-//! stripe is noted as suspect and every block that is wanted is fetched for itself
-//! ([`crate::fetch`]), with its own set of losses.
+//! checksums. Cells on lost devices are computed by the cheapest plan for just these cells. If all
+//! blocks are good, everything is delivered. Otherwise the stripe is noted as suspect and every
+//! wanted block is fetched for itself ([`crate::fetch`]), with its own set of losses.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::{ChunkSums, Requester};
@@ -22,7 +21,7 @@ use std::sync::Arc;
 /// Names a span within the engine.
 pub(crate) type SpanId = u64;
 
-/// One block of a stripe: its cell, and which block of the cell.
+/// One block of a stripe: its cell, and its number in the cell.
 pub(crate) type Place = (CellIndex, u32);
 
 /// A wanted block. `block` is only a name for answers about lost blocks.
@@ -81,8 +80,8 @@ pub(crate) struct Span {
     /// In the order of the stripe.
     runs: Vec<Run>,
     outstanding: usize,
-    /// Devices of which a block or header could not be read or is not what it should be, and
-    /// whether any of that could be read.
+    /// Devices with a block or header that could not be read or is wrong, and whether any of that
+    /// could be read.
     bad: BTreeMap<Slot, bool>,
 }
 
@@ -166,7 +165,7 @@ impl Engine {
         self.start_span(logical, mapping, Purpose::Check, None, &needed, Urgency::Background);
     }
 
-    /// Begins to get all of a mapped stripe, what lost devices had included.
+    /// Begins to get all of a mapped stripe, lost devices included.
     pub(crate) fn verify_together(&mut self, logical: u32, mapping: Mapping) {
         if self.maps.mapping(logical) != Some(mapping) {
             return;
@@ -191,7 +190,7 @@ impl Engine {
         lost
     }
 
-    /// `needed` is what is read, in order and without repetition.
+    /// `needed`: the places to read, in order and without repetition.
     fn start_span(
         &mut self,
         logical: u32,
@@ -204,7 +203,7 @@ impl Engine {
         let id = self.io.next_id();
         self.pins.pin(mapping.physical);
         let runs = self.runs_of(mapping, needed);
-        // A check reads the headers from the devices, whatever memory says.
+        // A check reads the headers from the devices, even those in memory.
         let fresh = matches!(purpose, Purpose::Check);
         let mut unknown: Vec<Slot> = runs.iter().map(|run| run.slot).collect();
         unknown.sort_unstable();
@@ -229,7 +228,7 @@ impl Engine {
         }
     }
 
-    /// Begins to read what a span needs.
+    /// Begins the reads of a span.
     pub(crate) fn begin_span(&mut self, id: SpanId) {
         let Some(Span { mapping, urgency, unknown, runs, .. }) = self.reads.span_mut(id) else { return };
         let (mapping, urgency, unknown) = (*mapping, *urgency, std::mem::take(unknown));
@@ -293,7 +292,7 @@ impl Engine {
         match sums {
             Some(sums) => self.headers.keep(mapping.physical, slot, sums, &self.pins),
             None => {
-                // What memory may have of it is not on the device.
+                // The header in memory is not the one on the device.
                 self.headers.forget(mapping.physical, slot);
                 self.chunk_is_bad(slot, logical, mapping, result);
                 if let Some(span) = self.reads.span_mut(id) {
@@ -347,7 +346,7 @@ impl Engine {
             }
         }
         for &(slot, _, is_known) in &wrong {
-            // Without its header nobody knows what a block must be.
+            // Without its header the checksum of a block is not known.
             *span.bad.entry(slot).or_insert(!is_known) |= is_known;
         }
         let (logical, mapping) = (span.logical, span.mapping);
@@ -370,7 +369,7 @@ impl Engine {
         self.known_sums(mapping, slot)?.sums.get(self.geometry.index_in_column(cell, offset)).copied()
     }
 
-    /// How many blocks of a run are not what they should be.
+    /// Returns the number of wrong blocks of a run.
     fn wrong_of(&self, mapping: Mapping, run: &Run) -> u64 {
         let first = run.in_column as usize;
         let known = self.known_sums(mapping, run.slot);
@@ -391,7 +390,7 @@ impl Engine {
         };
         let (mapping, count) = (span.mapping, offsets.len());
         let elements = self.geometry.element_blocks();
-        // Of each cell its blocks in the order of `offsets`.
+        // For each cell its blocks in the order of `offsets`.
         let mut cells: BTreeMap<CellIndex, Vec<BufferId>> = BTreeMap::new();
         for &cell in &plan.reads {
             let read = span.read_from(cell.0 * elements + offsets.start);

@@ -29,10 +29,11 @@ pub(crate) const PLACES_LEFT: usize = 2;
 /// are computed. More make none faster: a flush waits for all of them, and memory fills meanwhile.
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
-/// But for this many: every device has some chunks to write while parity of the next is made.
+/// This many stripes are allowed in any case: every device has some chunks to write while parity of
+/// the next is made.
 const UNDER_WAY_STRIPES: u64 = 16;
 
-/// Stripes that are written ahead are worth a flush when they have this part of what starts a
+/// Stripes that are written ahead are worth a flush from this part of the dirty blocks that start a
 /// commit: 4 MiB.
 const WRITTEN_SHARE: usize = 4;
 
@@ -70,7 +71,7 @@ impl Staged {
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
     stripes: BTreeMap<StageId, Staged>,
-    /// Those whose writes are not all reported.
+    /// Stripes whose writes are not all reported.
     under_way: u64,
 }
 
@@ -101,7 +102,7 @@ impl Staging {
         self.stripes.values().map(|staged| staged.generation)
     }
 
-    /// Those of a memory's staged stripes that are written, and those that are not.
+    /// Returns those of a memory's staged stripes that are written, and those that are not.
     pub(crate) fn by_state(&self, of: &BTreeMap<u32, StageId>) -> (Vec<(u32, StageId)>, Vec<u32>) {
         let is_written = |id: &StageId| self.stripes.get(id).is_some_and(Staged::is_written);
         let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
@@ -121,7 +122,7 @@ impl Staging {
         }
     }
 
-    /// Tests whether nothing needs the place of a stripe.
+    /// Returns true if nothing needs the place of a stripe.
     fn is_over(&self, id: StageId) -> bool {
         self.stripes.get(&id).is_some_and(|staged| staged.dropped && staged.is_written())
     }
@@ -153,8 +154,8 @@ impl Staging {
 }
 
 impl Engine {
-    /// A stripe of what is dirty was written to: it is written ahead if it is dirty as a whole, now
-    /// or later.
+    /// Notes a write to a dirty stripe: it is written ahead if it is dirty as a whole, now or
+    /// later.
     pub(crate) fn stage_if_whole(&mut self, logical: u32) {
         if self.memory.dirty_blocks_of(logical) as u64 == self.geometry.stripe_blocks()
             && self.stage_place().is_some()
@@ -181,7 +182,7 @@ impl Engine {
         self.staging.under_way() >= most.max(1)
     }
 
-    /// Where a stripe can be written ahead; none: the commit writes it.
+    /// Returns a place where a stripe can be written ahead; `None`: the commit writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
         let room = self.stage_places() > self.staging.len();
         if !room || self.service.has_failed() || self.members.have_arrivals() || self.generations_left() == 0
@@ -237,7 +238,7 @@ impl Engine {
         many.saturating_sub(self.records.unrecorded(self.maps.generation()))
     }
 
-    /// A stripe is written to: what was staged of it does not count any more.
+    /// Drops the stage of a stripe that is written to.
     pub(crate) fn unstage(&mut self, logical: u32) {
         let Some(id) = self.memory.unstage(logical) else { return };
         self.staging.give_up(id);

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Work of a device since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Blocks that were read and are what they should be, or are not.
+    /// Blocks that were read, good or wrong.
     pub blocks_read: u64,
-    /// Blocks and headers that could be read and are not what they should be.
+    /// Blocks and headers that could be read and are wrong.
     pub checksum_errors: u64,
     /// Reads that failed.
     pub media_errors: u64,
@@ -26,13 +26,13 @@ pub struct DeviceCounts {
 pub enum DeviceState {
     /// It holds everything.
     Present,
-    /// It is not there.
+    /// It is missing.
     Lost,
     /// Blocks that it lacks are being made again.
     Rebuilding {
         /// Logical stripes that are looked after.
         done_stripes: u64,
-        /// Of so many.
+        /// All of them.
         total_stripes: u64,
     },
 }
@@ -71,7 +71,7 @@ pub struct BadMetadata {
 pub struct ScrubStatus {
     /// Logical stripes that are judged.
     pub done: u64,
-    /// Of so many.
+    /// All of them.
     pub total: u64,
     /// True if bad stripes and blocks are written again.
     pub repair: bool,
@@ -81,29 +81,29 @@ pub struct ScrubStatus {
     pub running: bool,
     /// Stripes without a fault.
     pub clean: u64,
-    /// Blocks are not what their checksums say.
+    /// Stripes with blocks that differ from their checksums.
     pub checksum: u64,
-    /// Blocks cannot be read, and all that can are what their checksums say.
+    /// Stripes with blocks that cannot be read, and no wrong ones.
     pub unreadable: u64,
-    /// The equations do not hold, and one column explains it.
+    /// Stripes whose equations do not hold, which one column explains.
     pub located: u64,
-    /// The equations do not hold, and several columns could explain it.
+    /// Stripes whose equations do not hold, which several columns could explain.
     pub ambiguous: u64,
-    /// The equations do not hold, and no single column explains it.
+    /// Stripes whose equations do not hold, which no single column explains.
     pub unlocatable: u64,
     /// Blocks of the log that are judged, each copy and each parity for itself.
     pub log_blocks: u64,
-    /// Those of them that are not what their checksums say.
+    /// Those of them that differ from their checksums.
     pub log_checksum: u64,
     /// Those of them that cannot be read.
     pub log_unreadable: u64,
     /// Devices whose superblocks, journal, snapshot or text of the code are bad.
     pub metadata: Vec<BadMetadata>,
-    /// How many those are, also where a restart has forgotten which.
+    /// The number of such devices, even if a restart has forgotten which.
     pub metadata_devices: u64,
     /// When it began and, if it has, ended: seconds since 1970, 0 where it is not known.
     pub begun_at: i64,
-    /// Or was stopped.
+    /// When it ended, or was stopped.
     pub ended_at: i64,
     /// True if it was stopped before its end.
     pub stopped: bool,
@@ -124,7 +124,7 @@ impl ScrubStatus {
 /// State of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochState {
-    /// It waits for what was dirty before it.
+    /// It waits for blocks that were dirty before it.
     Beginning,
     /// It takes writes.
     Open,
@@ -141,7 +141,7 @@ pub struct EpochStatus {
     pub epoch: EpochId,
     /// The first block that it holds.
     pub first: UserBlock,
-    /// How many.
+    /// The number of its blocks.
     pub count: u64,
     /// Its state.
     pub state: EpochState,
@@ -149,7 +149,7 @@ pub struct EpochStatus {
     pub stripes: u64,
     /// Of these, those with pending parity.
     pub owed_stripes: u64,
-    /// Blocks in them that the epoch has written: what losing a device can cost.
+    /// Blocks in them that the epoch has written: losing a device can cost them.
     pub owed_blocks: u64,
     /// Most such blocks.
     pub owed_blocks_max: u64,
@@ -203,7 +203,7 @@ pub struct Status {
     pub failed: bool,
     /// The next generation: no durable write has it or one above it.
     pub next_generation: u64,
-    /// It was opened to be read only: nothing is written, and nothing is wrong with that.
+    /// It was opened to be read only, on purpose: nothing is written.
     pub reads_only: bool,
     /// Devices that were here when the volume was opened, ran separately and take no part, and
     /// their histories.

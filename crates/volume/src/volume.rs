@@ -7,14 +7,14 @@ use crate::{
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
 
-/// How far a volume is.
+/// The state of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// The devices are being read; requests wait.
     Opening,
     /// Requests are answered; or, of a volume that is only looked at, its status is.
     Serving,
-    /// It cannot be opened. Nothing was written, or nothing but what was there already.
+    /// It cannot be opened. Nothing was written, or only content that was there already.
     Refused(OpenError),
 }
 
@@ -24,13 +24,13 @@ pub struct Volume {
     inner: Inner,
     /// Events that wait for the volume to be open.
     waiting: Vec<Event>,
-    /// Answers and releases of what a volume that is refused was asked.
+    /// Answers to requests to a refused volume, and releases.
     refusals: VecDeque<Action>,
-    /// Blocks of epochs in memory, if not as many as usual.
+    /// Most blocks of epochs in memory, if not the default.
     epoch_blocks: Option<usize>,
-    /// Blocks in memory, if not as many as usual.
+    /// Most blocks in memory, if not the default.
     memory_blocks: Option<usize>,
-    /// Dirty blocks that start a commit, if not as many as usual.
+    /// Dirty blocks that start a commit, if not the default.
     dirty_mark: Option<usize>,
     /// Seconds since 1970, as the driver told last.
     now: i64,
@@ -49,17 +49,16 @@ impl Volume {
     /// Begins to open a volume that [`format_volume`](crate::format_volume) or an earlier session
     /// wrote.
     ///
-    /// `there`: by slot, whether the device answers. `fresh`: drawn at random for this opening; it
+    /// `there`: by slot, true if the device answers. `fresh`: drawn at random for this opening; it
     /// becomes the volume's history if not all devices take part.
     pub fn open(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Volume {
         Volume::begin(Box::new(Opening::new(geometry, there, fresh)))
     }
 
-    /// Reads what the devices hold and writes nothing, so that [`Volume::status`] can tell. No
-    /// request is served.
+    /// Reads the devices and writes nothing, for [`Volume::status`]. No request is served.
     ///
-    /// What the last crash left undone is seen as if it were done: the last change counts although
-    /// nobody has looked whether it is whole.
+    /// A change that a crash cut off is seen as if it were done: the last change counts without a
+    /// check that it is whole.
     pub fn look(geometry: Geometry, there: &[bool]) -> Volume {
         let mut opening = Box::new(Opening::new(geometry, there, HistoryId([0; 16])));
         opening.only_looks = true;
@@ -103,22 +102,21 @@ impl Volume {
         }
     }
 
-    /// Has no more than so many bytes of blocks in memory, users' writes that are not durable
-    /// included, and chunk headers of a thirtieth of that beside them; it is 512 MiB unless told. A
-    /// single stripe is read and written whatever its length. To be called before the first event.
+    /// Limits the bytes of blocks in memory, users' writes that are not durable included; chunk
+    /// headers take a thirtieth of that beside them. The default is 512 MiB. A single stripe is
+    /// read and written whatever its length. To be called before the first event.
     pub fn keep_within(&mut self, bytes: u64) {
         self.memory_blocks = Some((bytes / BLOCK_BYTES) as usize);
     }
 
-    /// Keeps no more data of epochs in memory than these blocks, and as many of parity: fewer cost
-    /// reads before an end. To be called before the first event.
+    /// Limits data of epochs in memory to these blocks, and parity to as many: fewer cost reads
+    /// before an end. To be called before the first event.
     pub fn keep_epoch_blocks(&mut self, most: usize) {
         self.epoch_blocks = Some(most);
     }
 
-    /// Begins to make what is dirty durable at so many blocks, although nobody waits for it, and
-    /// answers no write beyond eight times as many: fewer cost more flushes. To be called before
-    /// the first event.
+    /// Begins to make dirty blocks durable at this many without a flush, and answers no write
+    /// beyond eight times as many: fewer cost more flushes. To be called before the first event.
     pub fn commit_at(&mut self, dirty_blocks: usize) {
         self.dirty_mark = Some(dirty_blocks);
     }
@@ -156,7 +154,7 @@ impl Volume {
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {
                 if let Event::DeviceGone(slot) = event {
-                    // What came before it went again counts no more.
+                    // Returns before the device went again do not count.
                     self.waiting
                         .retain(|waiting| !matches!(waiting, Event::DeviceCame(came, _) if *came == slot));
                 }
@@ -181,7 +179,7 @@ impl Volume {
         }
     }
 
-    /// How far it is.
+    /// Returns its state.
     pub fn state(&self) -> State {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
@@ -211,7 +209,7 @@ impl Volume {
         }
     }
 
-    /// Its epochs of delayed parity.
+    /// Returns its epochs of delayed parity.
     pub fn epochs(&self) -> Vec<EpochStatus> {
         match &self.inner {
             Inner::Serving(engine) => engine.epoch_statuses(),
@@ -227,8 +225,8 @@ impl Volume {
         }
     }
 
-    /// State that flushed data depend on now, for [`margin`](crate::margin()); `None` unless it serves.
-    /// Cost: looks through the log and the known bad content.
+    /// State that flushed data depend on now, for [`margin`](crate::margin()); `None` unless it
+    /// serves. Cost: looks through the log and the known bad content.
     pub fn standing(&self) -> Option<Standing> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.standing()),
@@ -236,8 +234,8 @@ impl Volume {
         }
     }
 
-    /// Chunks and log blocks of each device that were found to be bad by a read that failed, since it
-    /// was opened; each once until it is written or read again. None unless it serves.
+    /// Chunks and log blocks of each device that were found to be bad by a read that failed, since
+    /// it was opened; each once until it is written or read again. None unless it serves.
     pub fn unreadable_chunks(&self) -> Vec<u64> {
         match &self.inner {
             Inner::Serving(engine) => {
@@ -265,7 +263,7 @@ impl Volume {
         }
     }
 
-    /// Which blocks of a range hold something; `None` unless it serves.
+    /// Returns the ranges of written and unwritten blocks; `None` unless it serves.
     pub fn extents(&self, first: UserBlock, count: u64) -> Option<Vec<Extent>> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.extents(first, count)),

@@ -7,8 +7,7 @@ use crate::{Action, DeviceBlock, IoResult, Operand, Piece, Slot, Urgency, UserBl
 use pantile_format::volume::ChunkHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a chunk is written whose header is not there afterwards, before its device is given
-/// up.
+/// Most writes of a chunk whose header is not there afterwards, before its device is given up.
 const TRIES_MOST: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +16,7 @@ enum Step {
     Read,
     Write,
     Flush,
-    /// Headers are read again: what a device lost is written again.
+    /// Headers are read again: those that a device lost are written again.
     Check,
 }
 
@@ -25,7 +24,7 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Going {
     pub(crate) patches: Vec<StripePatch>,
-    /// They are of the last record before a crash.
+    /// The patches are of the last record before a crash.
     pub(crate) is_redo: bool,
     content: BTreeMap<UserBlock, Operand>,
     /// By patch and device: the checksums of the chunk from now on.
@@ -45,7 +44,7 @@ impl Engine {
         self.go_home(patches, BTreeMap::new(), BTreeMap::new(), true);
     }
 
-    /// Begins to write patches home, with what memory has of them.
+    /// Begins to write patches home, with the content that memory has.
     pub(super) fn go_home(
         &mut self,
         patches: Vec<StripePatch>,
@@ -169,7 +168,7 @@ impl Engine {
             Step::Check if going.left.is_empty() => self.end_home(),
             Step::Check if going.tries < TRIES_MOST => self.write_home(),
             Step::Check => {
-                // It says that it wrote what it did not.
+                // The device reports writes that it did not do.
                 let slots: BTreeSet<Slot> = going.left.iter().map(|&(_, slot)| slot).collect();
                 slots.into_iter().for_each(|slot| self.home_write_failed(slot));
                 self.end_home();
@@ -253,12 +252,12 @@ impl Engine {
         self.home_part_done();
     }
 
-    /// A device could not write: it is lost, whatever else it can do.
+    /// Loses a device that could not write, even if it can read.
     pub(crate) fn home_write_failed(&mut self, slot: Slot) {
         self.device_gone(slot);
     }
 
-    /// All is durable where it belongs.
+    /// Ends a patch: all is durable in its place.
     fn end_home(&mut self) {
         let Some(Going { patches, content, headers, is_redo, .. }) = self.patching.going.take() else {
             return;

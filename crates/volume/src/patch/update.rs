@@ -22,7 +22,7 @@ pub(crate) struct Updates {
     asked_headers: bool,
 }
 
-/// One stripe that is patched.
+/// A stripe that is patched.
 #[derive(Debug)]
 pub(crate) struct Update {
     pub(crate) logical: u32,
@@ -113,7 +113,7 @@ impl Engine {
         self.commit.as_mut()?.patch.as_mut()?.stripes.get_mut(index)
     }
 
-    /// Asks for the headers of the chunks that change once all contents are there. Returns whether
+    /// Asks for the headers of the chunks that change once all contents are there; `true`:
     /// everything is there.
     pub(crate) fn patch_gathered(&mut self) -> bool {
         let Some(mut commit) = self.commit.take() else { return false };
@@ -193,7 +193,7 @@ impl Engine {
         for (index, update) in patch.stripes.iter_mut().enumerate() {
             let mut sums = Vec::new();
             for (offset, plan) in update.plans.clone() {
-                // What old content is cheaper to compute than to read.
+                // Old content that is cheaper to compute than to read.
                 for step in &plan.old.steps {
                     let into = self.io.new_buffer();
                     let terms =
@@ -267,7 +267,7 @@ impl Update {
         self.plans.iter().flat_map(|(offset, plan)| plan.writes.iter().map(|&cell| (cell, *offset))).collect()
     }
 
-    /// Returns what is written to a block.
+    /// Returns the new content of a block.
     pub(crate) fn content(&self, place: Place) -> Operand {
         let made = self.made.get(&place).map(|&buffer| Operand::Buffer(buffer));
         made.unwrap_or_else(|| self.new[&place])

@@ -1,5 +1,5 @@
-//! The part of a scrub that looks at what a device has beside stripes and log: superblocks,
-//! journal, snapshot, and the text of the code.
+//! The part of a scrub for a device's metadata: superblocks, journal, snapshot, and the text of the
+//! code.
 //!
 //! After an opening, and after a device has come, all three superblocks of every present device are
 //! whole. The opening writes two of them, and a device that comes gets three. Where an opening
@@ -20,10 +20,10 @@ use pantile_format::volume::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far a scrub is with it.
+/// Progress of a scrub in them.
 #[derive(Debug)]
 pub(super) struct Metadata {
-    /// Names the reads under way: what comes of others is of no scrub any more.
+    /// Names the reads under way; reads of other names are of no scrub any more.
     round: u64,
     stage: Stage,
     came: Vec<(Slot, usize, IoResult)>,
@@ -48,7 +48,7 @@ enum Kind {
     Definition,
 }
 
-/// One part of one device, which is read piece by piece.
+/// A part of a device, which is read piece by piece.
 #[derive(Debug)]
 struct Part {
     slot: Slot,
@@ -93,7 +93,7 @@ impl Metadata {
         Metadata { round, stage: Stage::Superblocks(None), came: Vec::new(), newest, records }
     }
 
-    /// One that has been looked through already.
+    /// Returns the state at the end.
     pub(super) fn over(round: u64) -> Metadata {
         Metadata { stage: Stage::Over, ..Metadata::new(round) }
     }
@@ -117,7 +117,7 @@ impl Engine {
                 let parts = self.present().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
                 self.go_on_with(Stage::Parts(None, parts.collect()));
             }
-            // Nobody asked for them, or they are being written: what was read may be of before and
+            // They were not asked for, or are being written: the content read may be of before and
             // after.
             Stage::Superblocks(_) => {
                 if self.snapshots.is_pending() {
@@ -187,8 +187,8 @@ impl Engine {
         self.scrub_part_done();
     }
 
-    /// Three blocks of each device, and nobody throttles them: they are not to be outrun by
-    /// snapshots for ever.
+    /// Three blocks of each device, and without a limit of speed, so that snapshots do not outrun
+    /// them for ever.
     fn ask_for_superblocks(&mut self) {
         for slot in self.present() {
             let zones = self.geometry.zones(slot);
@@ -210,7 +210,7 @@ impl Engine {
                     if is_good { Verdict::Good } else { Verdict::Wrong }
                 }
                 IoResult::MediaError => Verdict::Unreadable,
-                // It is lost.
+                // The superblock is lost.
                 _ => continue,
             };
             self.found_bad(*slot, verdict, |bad| bad.superblocks += 1);
@@ -336,7 +336,7 @@ impl Engine {
         }
     }
 
-    /// Notes what is bad of a device that is still there.
+    /// Notes bad metadata of a device that is still there.
     fn found_bad(&mut self, slot: Slot, verdict: Verdict, note: impl FnOnce(&mut BadMetadata)) {
         if verdict == Verdict::Good || !self.maps.is_present(slot) {
             return;
