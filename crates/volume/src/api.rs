@@ -385,7 +385,7 @@ pub enum Failure {
         /// The first block beyond.
         end: UserBlock,
     },
-    /// These blocks are lost: more devices are lost or bad than the code tolerates.
+    /// A block is lost: more devices are lost or bad than the code tolerates.
     Lost {
         /// The first of them.
         block: UserBlock,

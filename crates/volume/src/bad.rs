@@ -106,7 +106,6 @@ impl BadChunks {
         self.change_all(|of| of.stripes.remove_run(first, first + others));
     }
 
-    /// A log row is written.
     pub(crate) fn row_is_written(&mut self, row: u32) {
         self.change_all(|of| of.rows.remove_run(row, row));
     }
@@ -244,7 +243,6 @@ impl Engine {
         self.is_good(slot, logical.into());
     }
 
-    /// A device's block of a log row is good.
     pub(crate) fn row_block_is_good(&mut self, slot: Slot, row: u32) {
         self.is_good(slot, u64::from(self.geometry.logical_stripes()) + u64::from(row));
     }

@@ -59,7 +59,6 @@ pub(crate) struct Commit {
     pub(crate) members_changed: bool,
     /// It writes a record although nothing changes: it says that the one before is durable.
     proves: bool,
-    /// True if it wrote a record.
     has_record: bool,
     /// The epoch that it ends.
     pub(crate) ends: Option<EpochId>,

@@ -307,7 +307,6 @@ impl Engine {
         self.delayed.epochs.iter().map(status).collect()
     }
 
-    /// Asserts what must hold between events.
     pub(crate) fn check_delayed(&self) {
         for (id, owed) in &self.delayed.stripes {
             let physical = owed.physical;

@@ -39,7 +39,7 @@ pub const ENGINE_BUFFERS: u64 = 1 << 63;
 /// Blocks that a volume may have in memory by default: 512 MiB.
 const MEMORY_BLOCKS: usize = 1 << 17;
 
-/// A volume.
+/// An open volume.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) geometry: Geometry,

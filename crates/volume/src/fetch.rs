@@ -633,7 +633,6 @@ impl Engine {
         );
     }
 
-    /// A block has been computed.
     pub(crate) fn fetch_computed(&mut self, id: FetchId, scratch: Vec<BufferId>, computed: &Computed) {
         scratch.into_iter().for_each(|buffer| self.io.release(buffer));
         let Some(fetch) = self.reads.fetch_mut(id) else { return };

@@ -313,8 +313,8 @@ impl Geometry {
         self.may_patch
     }
 
-    /// Computes [`Geometry::is_patchable`]: as many steps as the code has cells, and every entry
-    /// asks.
+    /// Computes [`Geometry::may_patch`], in as many steps as the code has cells: once, as every
+    /// entry asks.
     fn is_patchable(&self) -> bool {
         let mut cells: Vec<u64> =
             (0..self.slots()).map(|column| self.code.column_cells(column).count() as u64).collect();

@@ -30,7 +30,6 @@ impl Headers {
         self.sums.get(&(physical, slot)).filter(|sums| sums.generation == generation)
     }
 
-    /// Keeps the checksums of a chunk.
     pub(crate) fn keep(&mut self, physical: u32, slot: Slot, sums: ChunkSums, pins: &Pins) {
         // The oldest go first, but none of a stripe that is being read: its blocks are verified
         // against them.
@@ -55,7 +54,6 @@ impl Headers {
         }
     }
 
-    /// Forgets the checksums of a chunk.
     pub(crate) fn forget(&mut self, physical: u32, slot: Slot) {
         self.sums.remove(&(physical, slot));
     }

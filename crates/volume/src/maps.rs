@@ -427,7 +427,6 @@ impl Maps {
         }
     }
 
-    /// Returns the place of a logical stripe.
     pub(crate) fn mapping(&self, logical: u32) -> Option<Mapping> {
         self.stripes.get(logical)
     }
@@ -436,12 +435,10 @@ impl Maps {
         &self.stripes
     }
 
-    /// Physical stripes without an owner.
     pub(crate) fn free(&self) -> &Numbers {
         &self.free
     }
 
-    /// Rows of the log that hold nothing.
     pub(crate) fn free_rows(&self) -> &Numbers {
         &self.free_rows
     }
@@ -478,7 +475,6 @@ impl Maps {
         self.logged.get(&logical).copied().unwrap_or(0)
     }
 
-    /// Rows of the log in use.
     pub(crate) fn rows(&self) -> &BTreeMap<u32, Row> {
         &self.rows
     }
@@ -497,7 +493,6 @@ impl Maps {
         &self.members
     }
 
-    /// Returns the events and faults.
     pub(crate) fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -566,7 +561,6 @@ impl Maps {
         self.members = members.to_vec();
     }
 
-    /// Loads the state of a device.
     pub(crate) fn load_member(&mut self, slot: Slot, state: MemberState) {
         self.members[slot.0 as usize] = state;
     }
@@ -595,12 +589,10 @@ impl Maps {
         true
     }
 
-    /// Loads the next generation.
     pub(crate) fn load_generation(&mut self, generation: u64) {
         self.generation = generation;
     }
 
-    /// Loads events and faults.
     pub(crate) fn load_notes(&mut self, notes: Notes) {
         self.notes = notes;
     }

@@ -158,7 +158,6 @@ impl Members {
         self.apart = apart.to_vec();
     }
 
-    /// Devices that ran separately, with their histories.
     pub(crate) fn apart(&self) -> &[(Slot, HistoryId)] {
         &self.apart
     }

@@ -94,7 +94,6 @@ impl Memory {
         }
     }
 
-    /// Dirty blocks that start a commit.
     pub(crate) fn mark(&self) -> usize {
         self.mark
     }
@@ -153,12 +152,10 @@ impl Memory {
         self.dirty.blocks.len() >= self.mark
     }
 
-    /// Blocks that are dirty.
     pub(crate) fn dirty_blocks(&self) -> usize {
         self.dirty.blocks.len()
     }
 
-    /// Dirty blocks of a stripe.
     pub(crate) fn dirty_blocks_of(&self, logical: u32) -> usize {
         self.dirty.blocks.stripe(logical).len()
     }
@@ -204,7 +201,6 @@ impl Memory {
         std::mem::take(&mut self.committing_flushes)
     }
 
-    /// Takes all flushes.
     pub(crate) fn take_flushes(&mut self) -> Vec<RequestId> {
         self.flushes.drain(..).chain(self.committing_flushes.drain(..)).collect()
     }

@@ -241,7 +241,6 @@ impl Noting {
         }
     }
 
-    /// Seconds since 1970, as the driver told last.
     pub(crate) fn now(&self) -> i64 {
         self.now
     }

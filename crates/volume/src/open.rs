@@ -217,7 +217,6 @@ impl Opening {
         IoId(self.counter)
     }
 
-    /// Takes an event.
     pub(crate) fn handle(&mut self, event: Event) {
         if matches!(self.phase, Phase::Verify | Phase::Again) {
             if let Event::DeviceGone(slot) = event {

@@ -106,7 +106,6 @@ impl Patching {
         self.locked.contains(&logical)
     }
 
-    /// Stripes that went home since the volume was opened.
     pub(crate) fn stripes(&self) -> u64 {
         self.stripes
     }
@@ -159,13 +158,13 @@ impl Engine {
         self.patching.home.iter().flat_map(forgets).collect()
     }
 
-    /// Bytes of that.
+    /// Returns the bytes of these changes in a record.
     pub(crate) fn forget_bytes(&self) -> u64 {
         let blocks: usize = self.patching.home.values().map(|blocks| 1 + blocks.len()).sum();
         24 * blocks as u64
     }
 
-    /// A record has said it.
+    /// Forgets these blocks: a record has said so.
     pub(crate) fn home_is_recorded(&mut self) {
         self.patching.home.clear();
     }

@@ -28,7 +28,6 @@ impl Pins {
         }
     }
 
-    /// True if a physical stripe is held.
     pub(crate) fn holds(&self, physical: u32) -> bool {
         self.stripes.contains_key(&physical)
     }
@@ -43,12 +42,10 @@ impl Pins {
         self.rows.clear();
     }
 
-    /// True if a row is held.
     pub(crate) fn holds_row(&self, row: u32) -> bool {
         self.rows.contains(&row)
     }
 
-    /// Returns the number of rows that are held.
     pub(crate) fn row_count(&self) -> usize {
         self.rows.len()
     }

@@ -87,7 +87,6 @@ impl Reads {
         self.fetches.is_empty() && self.later.is_empty() && self.spans.is_empty()
     }
 
-    /// Begins a user's read.
     pub(crate) fn begin_user(&mut self, id: RequestId, first: UserBlock, count: u32, epoch: Option<EpochId>) {
         let (blocks, missing) = (vec![None; count as usize], count as usize + 1);
         self.users.insert(id, UserRead { first, epoch, blocks, missing, lost: None });

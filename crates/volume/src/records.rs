@@ -56,7 +56,6 @@ impl Records {
         RecordNumber(self.next - 1)
     }
 
-    /// Returns the place of the next record.
     pub(crate) fn head(&self) -> u32 {
         self.head
     }
@@ -122,12 +121,11 @@ impl Records {
         generation.saturating_sub(self.generation)
     }
 
-    /// Wants a record of something, if it is so.
+    /// Wants a record, if `is_new`.
     pub(crate) fn want_if(&mut self, is_new: bool) {
         self.is_wanted |= is_new;
     }
 
-    /// Wants a record of something.
     pub(crate) fn want(&mut self) {
         self.want_if(true);
     }

@@ -132,7 +132,6 @@ impl Rings {
         self.records.get(&at).map_or(&[], Vec::as_slice)
     }
 
-    /// All whole records.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Kept> {
         self.records.values().flatten()
     }

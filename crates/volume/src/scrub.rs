@@ -33,7 +33,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Blocks read at a time: 8 MiB.
 const WINDOW_BLOCKS: u64 = 2048;
 
-/// Superblocks of a device.
 const SUPERBLOCKS: u32 = 3;
 
 /// Windows between two records of where a scrub is: half a GiB of stripes.

@@ -69,12 +69,10 @@ impl Service {
         !self.has_failed || self.reads_only
     }
 
-    /// Keeps a request that comes too early.
     pub(crate) fn hold(&mut self, id: RequestId, request: Request) {
         self.early.push((id, request));
     }
 
-    /// Takes the requests that came too early.
     pub(crate) fn take_early(&mut self) -> Vec<(RequestId, Request)> {
         std::mem::take(&mut self.early)
     }

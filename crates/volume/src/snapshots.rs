@@ -147,7 +147,6 @@ impl Snapshots {
     }
 }
 
-/// A snapshot under way.
 #[derive(Debug)]
 struct Snapshot {
     phase: SnapshotPhase,

@@ -103,7 +103,6 @@ impl Span {
         run.buffers.get((number - run.first) as usize..).unwrap_or(&[])
     }
 
-    /// A block that was made.
     fn made(&self, (cell, offset): Place) -> Option<BufferId> {
         let Making { plan, offsets, made } = self.making.as_ref()?;
         let step = plan.steps.iter().position(|step| step.target == cell)?;
@@ -228,7 +227,6 @@ impl Engine {
         }
     }
 
-    /// Begins the reads of a span.
     pub(crate) fn begin_span(&mut self, id: SpanId) {
         let Some(Span { mapping, urgency, unknown, runs, .. }) = self.reads.span_mut(id) else { return };
         let (mapping, urgency, unknown) = (*mapping, *urgency, std::mem::take(unknown));

@@ -84,7 +84,6 @@ impl Staging {
         self.stripes.is_empty()
     }
 
-    /// Stripes whose writes are not all reported.
     pub(crate) fn under_way(&self) -> u64 {
         self.under_way
     }

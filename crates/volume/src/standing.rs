@@ -162,7 +162,6 @@ impl Engine {
         margin(&self.planners.stripes_bear, &self.standing())
     }
 
-    /// Devices that are not whole.
     pub(crate) fn not_whole(&self) -> BTreeSet<Slot> {
         let members = (0..).map(Slot).zip(self.maps.members());
         members.filter(|(_, state)| **state != MemberState::Present).map(|(slot, _)| slot).collect()

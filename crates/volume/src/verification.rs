@@ -11,7 +11,6 @@ pub(crate) struct Verification {
     since: Option<u64>,
     /// The headers of the chunks that it wrote.
     digests: BTreeMap<(u32, Slot), Crc64>,
-    /// Blocks that are lost.
     lost: usize,
 }
 
@@ -26,7 +25,6 @@ impl Verification {
         self.since
     }
 
-    /// True while the volume is opened.
     pub(crate) fn is_under_way(&self) -> bool {
         self.since.is_some()
     }
@@ -46,7 +44,6 @@ impl Verification {
         self.lost += usize::from(!is_there);
     }
 
-    /// True if a block could not be read.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
     }

@@ -100,7 +100,6 @@ enum Phase {
     Write,
 }
 
-/// The activity of a stripe.
 #[derive(Debug)]
 struct Activity {
     kind: Kind,

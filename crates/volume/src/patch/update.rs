@@ -10,7 +10,6 @@ use pantile_plan::{CellSet, Content, Costs, UpdatePlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Plans kept.
 const PLANS_MOST: usize = 1024;
 
 /// The part of a commit that patches stripes.
@@ -157,7 +156,6 @@ impl Engine {
         false
     }
 
-    /// Takes the header of a chunk that changes.
     pub(crate) fn update_header_read(&mut self, index: usize, slot: Slot, result: &IoResult) {
         let Some(update) = self.update(index) else { return };
         let (logical, mapping) = (update.logical, update.mapping);
@@ -228,7 +226,6 @@ impl Engine {
         jobs
     }
 
-    /// Takes checksums that were computed.
     pub(crate) fn update_computed(&mut self, index: usize, computed: &Computed) {
         let Computed { checksums: found, .. } = computed;
         let Some(mut commit) = self.commit.take() else { return };
@@ -244,7 +241,6 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Releases all buffers of an update.
     pub(super) fn release_update(&mut self, update: Update) {
         for content in update.old.into_values().chain(update.new.into_values()) {
             self.io.release_operand(content);
