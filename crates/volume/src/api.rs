@@ -175,9 +175,9 @@ pub enum Event {
     /// No write came for a while; reads do not count. If no device says that the last change is
     /// durable, a record says so, and later openings do not take it for one that a crash cut off.
     Still,
-    /// No request came for a while; no write, either. Until the next request the content of memory
-    /// is made durable, and stripes with much in the log are merged, so that the next burst finds
-    /// room. The log stays while a device is lost or rebuilt.
+    /// No request came for a while, which includes [`Event::Still`]. Until the next request the
+    /// content of memory is made durable, and stripes with much in the log are merged, so that the
+    /// next burst finds room. The log stays while a device is lost or rebuilt.
     Idle,
     /// A person knows of a device's errors: they are counted from now on.
     ClearErrors(Slot),

@@ -432,7 +432,7 @@ impl Engine {
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);
     }
 
-    /// Adds the counts since the last notes of devices and scrub.
+    /// Notes the present counts of devices and of the scrub, if they have changed.
     fn refresh_notes(&mut self) {
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             let now = self.device_note(slot);

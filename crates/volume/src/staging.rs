@@ -29,8 +29,8 @@ pub(crate) const PLACES_LEFT: usize = 2;
 /// are computed. More make none faster: a flush waits for all of them, and memory fills meanwhile.
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
-/// This many stripes are allowed in any case: every device has some chunks to write while parity of
-/// the next is made.
+/// Stripes allowed beyond that, as far as places go: every device has some chunks to write while
+/// parity of the next is made.
 const UNDER_WAY_STRIPES: u64 = 16;
 
 /// Stripes that are written ahead are worth a flush from this part of the dirty blocks that start a
