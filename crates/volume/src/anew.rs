@@ -1,14 +1,13 @@
-//! A volume whose superblocks or maps are gone on more devices than the code bears, although the
-//! data are whole: what its chunks say of themselves.
+//! Recovers a volume with intact data that has lost its superblocks or maps on more devices than
+//! the code tolerates: from the headers of its chunks.
 //!
 //! A chunk's header names volume, slot, physical and logical stripe, column and generation under a
-//! checksum, so that a device without any superblock is known by its chunks, and the stripe table
-//! can be made of them: of each logical stripe the newest generation of which enough chunks are
-//! there.
+//! checksum. So a device without any superblock is identified by its chunks. Each logical stripe
+//! maps to the newest generation of which enough chunks are found.
 //!
-//! What cannot be known: what lived only in the log, which does not say whose blocks it holds;
-//! whether a stripe was trimmed, or its last write forgotten by a crash. Such stripes come back.
-//! Nothing is decided here of what the journal can still say: whoever calls tries that first.
+//! Lost are blocks that were in the log alone: the log does not say whose blocks it holds. Stripes
+//! that were trimmed, or whose last write a crash undid, come back. The caller tries the journal
+//! first.
 
 use crate::journal::definition_bytes;
 use crate::maps::{Mapping, Maps};
@@ -27,45 +26,45 @@ type Writes = BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>;
 /// Sessions and records are numbered on behind all that devices without a superblock may know of.
 const FAR: u64 = 1 << 32;
 
-/// A chunk that was found where its header says that it lies, in the slot that it names.
+/// A chunk found at the place and in the slot that its header names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChunkFound {
     /// The device.
     pub slot: Slot,
-    /// Where.
+    /// Its physical stripe.
     pub physical: u32,
-    /// Whose content it holds.
+    /// Its logical stripe.
     pub logical: u32,
-    /// Of its write.
+    /// The generation of its write.
     pub generation: u64,
 }
 
 impl ChunkFound {
-    /// Whether a volume can have counted to its generation. A chunk of another is none of a volume,
-    /// whatever its checksum says.
+    /// Returns true if a volume can have counted to its generation. Other chunks are of no volume,
+    /// even under a right checksum.
     pub fn is_possible(&self) -> bool {
         self.generation < FOUND_END
     }
 }
 
-/// What is to be written to make a volume that can be opened, in steps: each is durable on all
-/// devices before the next begins.
+/// Writes that make a volume which can be opened, in steps: each is durable on all devices before
+/// the next begins.
 #[derive(Clone, Debug)]
 pub struct Anew {
     /// The steps: slot, first block and bytes of each write.
     pub steps: Vec<Vec<(Slot, DeviceBlock, Vec<u8>)>>,
     /// Logical stripes that are mapped.
     pub stripes: u64,
-    /// Those of them of which a newer write was found that is not there in enough chunks.
+    /// Those of them of which a newer write was found, but not in enough chunks.
     pub older: Vec<u32>,
     /// Logical stripes of which chunks were found, and of no write enough.
     pub lost: Vec<u32>,
-    /// Devices that lack chunks of what is mapped, and are caught up when the volume is served.
+    /// Devices that lack chunks of mapped stripes, and are caught up when the volume is served.
     pub behind: Vec<Slot>,
 }
 
-/// The superblocks of devices that have lost theirs, made from one that is left: what the volume
-/// knew stays as it is.
+/// Makes the superblocks of devices that have lost theirs from one that is left: the volume keeps
+/// its maps.
 ///
 /// There are no steps if nothing is opened with the one that is left, because no volume counts so
 /// far.
@@ -94,7 +93,7 @@ fn superblock_steps(
     let at =
         |turn: u64| of.iter().map(move |&slot| (slot, geometry.zones(slot).superblock(turn), bytes(slot)));
     let copies = of.iter().map(|&slot| (slot, geometry.zones(slot).superblock_copy(), bytes(slot)));
-    // The turn that it counts last: until then what was there stays.
+    // The turn that it counts last: until it is written the superblocks of before stay.
     let steps = [
         texts.collect::<Vec<_>>(),
         copies.collect(),
@@ -107,10 +106,9 @@ fn superblock_steps(
 /// Maps made of chunks alone, for devices of which `here` are given; `left`: the newest superblock
 /// that is left of any.
 ///
-/// The log begins empty. `fresh`: drawn at random; it becomes the history. Chunks whose generation
-/// no volume counts to ([`ChunkFound::is_possible`]) are left out like those that lie where none
-/// can, and such numbers of the superblock that is left say nothing: what is written can be opened,
-/// and counted on from.
+/// The log begins empty. `fresh`: drawn at random; it becomes the history. Chunks in impossible
+/// places, or of an impossible generation ([`ChunkFound::is_possible`]), are left out. Impossible
+/// numbers of `left` are ignored, so that the new volume can be opened and counted on from.
 pub fn maps_anew(
     geometry: &Geometry,
     left: &Superblock,
@@ -120,7 +118,7 @@ pub fn maps_anew(
 ) -> Anew {
     let bearing = Bearing::new(&geometry.code, geometry.placement);
     let slots = || (0..geometry.slots() as u32).map(Slot);
-    // By logical stripe its writes, the newest first, and the devices that have their chunk of it.
+    // By logical stripe its writes, newest first, and the devices that have their chunk of each.
     let mut writes: BTreeMap<u32, Writes> = BTreeMap::new();
     let fits = |chunk: &&ChunkFound| {
         let is_there =
@@ -158,8 +156,8 @@ pub fn maps_anew(
     for slot in slots().filter(|slot| !here.contains(slot)) {
         maps.load_member(slot, MemberState::Lost { missed_from: Generation(0) });
     }
-    // Those that lack something are caught up, the nearest to whole first, as long as the volume
-    // can do without them meanwhile. What others lack is found when it is read or scrubbed.
+    // Devices that lack something are caught up, the nearest to whole first, as long as the volume
+    // can do without them. Other gaps are found when they are read or scrubbed.
     let mut behind: Vec<(u64, Slot)> = lacked.into_iter().map(|(slot, first)| (first, slot)).collect();
     behind.sort_unstable();
     let mut away = maps.absent();

@@ -36,8 +36,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EpochId(pub u64);
 
-/// What makes the checksum of a block differ from that of the same bytes elsewhere or at another
-/// time.
+/// Inputs of a block's checksum beside its content: they differ by place and by write.
 ///
 /// The checksum is [`block_checksum`](pantile_format::volume::block_checksum): CRC-64/NVME over
 /// volume id (16 bytes; given to the driver once), slot (4), address (8) and generation (8),
@@ -46,21 +45,21 @@ pub struct EpochId(pub u64);
 pub struct Seed {
     /// The device.
     pub slot: Slot,
-    /// Where the block lies.
+    /// The address of the block.
     pub address: DeviceBlock,
     /// The generation of the stripe or log write.
     pub generation: u64,
 }
 
-/// What a user asks for. Blocks are whole; a front end completes partial ones with a read. `B` is
-/// the content of a write: buffers for the volume, bytes for a driver.
+/// A user's request. Blocks are whole; a front end completes partial ones with a read. `B` is the
+/// content of a write: buffers for the volume, bytes for a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request<B = Vec<BufferId>> {
     /// Reads blocks; answered with one buffer each (`None`: zeros, never written or trimmed).
     Read {
         /// The first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u32,
     },
     /// Writes blocks. The volume owns the buffers from now on.
@@ -76,7 +75,7 @@ pub enum Request<B = Vec<BufferId>> {
     Trim {
         /// The first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
     },
     /// Answers when everything answered before it would survive a crash.
@@ -86,21 +85,21 @@ pub enum Request<B = Vec<BufferId>> {
     Begin {
         /// The first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
-        /// Blocks whose parity may be owed; beyond it writers wait until some is made.
+        /// Most blocks with pending parity; beyond it writers wait until some parity is made.
         owed_blocks_max: u64,
     },
     /// A read, write, trim or flush of an epoch. A flush answers when the epoch's data are on the
-    /// devices; parity stays owed.
+    /// devices; parity stays pending.
     Within {
         /// The epoch.
         epoch: EpochId,
-        /// What.
+        /// The request.
         request: Box<Request<B>>,
     },
-    /// Makes what is owed and seals the epoch: answered when all of it would survive a crash and
-    /// everybody sees it.
+    /// Makes pending parity and seals the epoch: answered when all of it would survive a crash and
+    /// every reader sees it.
     End {
         /// The epoch.
         epoch: EpochId,
@@ -110,7 +109,7 @@ pub enum Request<B = Vec<BufferId>> {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Makes parity of what was written up to a number of [`EpochStatus`](crate::EpochStatus), in
+    /// Makes parity of the writes up to a number of [`EpochStatus`](crate::EpochStatus), in
     /// advance. Answered when it is begun.
     Advance {
         /// The epoch.
@@ -121,7 +120,7 @@ pub enum Request<B = Vec<BufferId>> {
 }
 
 impl<B> Request<B> {
-    /// The same request with other contents: a driver gives buffers for bytes.
+    /// Replaces the contents of a request: a driver gives buffers for bytes.
     pub fn map<C>(self, contents_of: &mut impl FnMut(B) -> C) -> Request<C> {
         match self {
             Request::Read { first, count } => Request::Read { first, count },
@@ -151,7 +150,7 @@ impl<B> Request<B> {
     }
 }
 
-/// What happened.
+/// An event that the volume takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A user's request.
@@ -165,21 +164,20 @@ pub enum Event {
     DeviceGone(Slot),
     /// A device answers in a slot that was lost. The volume catches it up by itself.
     DeviceCame(Slot, Found),
-    /// What the scrub should do.
+    /// A wish about the scrub.
     Scrub(Scrub),
-    /// It is about to be stopped: what serves only one that goes on is put away, and the next flush
-    /// waits for that. A record says how far a rebuild is, and that the last change is durable.
+    /// The volume is about to be stopped. A record says how far a rebuild is and that the last
+    /// change is durable; the next flush waits for it.
     Settle,
-    /// A device takes so many times as long for a read as the others do; 1: as long. Reads go
+    /// A device takes this many times as long for a read as the others do; 1: as long. Reads go
     /// around it where that costs less.
     Pace(Slot, u32),
-    /// Nobody has written for a while, whoever reads: if nothing on the devices says that the last
-    /// change is durable, a record says so, and no later opening takes it for one that a crash cut
-    /// off.
+    /// No write came for a while; reads do not count. If no device says that the last change is
+    /// durable, a record says so, and later openings do not take it for one that a crash cut off.
     Still,
-    /// Nobody has asked for anything for a while; that it is still, too. Until somebody does, what
-    /// is in memory is made durable, and stripes with much in the log are merged, so that the next
-    /// burst finds room; while a device is lost or rebuilt the log stays.
+    /// No request came for a while, which includes [`Event::Still`]. Until the next request the
+    /// content of memory is made durable, and stripes with much in the log are merged, so that the
+    /// next burst finds room. The log stays while a device is lost or rebuilt.
     Idle,
     /// A person knows of a device's errors: they are counted from now on.
     ClearErrors(Slot),
@@ -197,33 +195,33 @@ pub enum Event {
     },
 }
 
-/// What a device that comes holds.
+/// Content of a device that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Found {
-    /// Nothing of use: all of it is made anew.
+    /// The device is blank, or of no use: all of it is rebuilt.
     Blank,
-    /// What it held when it was lost, of this volume, in this slot, and of a history that this one
-    /// goes on from.
+    /// Its content when it was lost: of this volume and slot, and of a history that this one
+    /// continues.
     Stale,
 }
 
-/// What the scrub should do.
+/// Commands for the scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scrub {
     /// Begin at the first stripe; one under way is begun again.
     Start {
-        /// Write anew what is found bad.
+        /// Write bad stripes and blocks again.
         repair: bool,
     },
     /// Stop for now, and keep the place.
     Pause,
     /// Go on.
     Resume,
-    /// Forget the place; what was found stays to be seen.
+    /// Forget the place; findings stay visible.
     Stop,
 }
 
-/// How an input or output ended.
+/// The result of an input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IoResult {
     /// A read of blocks: the checksum of each under the seeds given, in order.
@@ -232,7 +230,7 @@ pub enum IoResult {
     Bytes(Vec<u8>),
     /// A write, flush or discard.
     Done,
-    /// These bytes cannot be read or written; the device lives.
+    /// These bytes cannot be read or written; the device is still there.
     MediaError,
     /// The device does not answer any more.
     Gone,
@@ -243,11 +241,11 @@ pub enum IoResult {
 pub struct Computed {
     /// The checksums asked for, in the order of [`Compute::checksums`].
     pub checksums: Vec<u64>,
-    /// How many bytes differ, in the order of [`Compute::differing`].
+    /// The number of bytes that differ, in the order of [`Compute::differing`].
     pub differing: Vec<u64>,
 }
 
-/// Where an operand of a computation comes from.
+/// The source of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// A buffer.
@@ -285,7 +283,7 @@ pub enum Piece {
     Bytes(Vec<u8>),
 }
 
-/// How urgent an input or output is.
+/// The urgency of an input or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Urgency {
     /// A user waits.
@@ -294,7 +292,7 @@ pub enum Urgency {
     Background,
 }
 
-/// What is to be done.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Reads consecutive blocks, one buffer each, and reports their checksums.
@@ -309,7 +307,7 @@ pub enum Action {
         into: Vec<BufferId>,
         /// The generation to seed with.
         generation: u64,
-        /// How urgent.
+        /// Its urgency.
         urgency: Urgency,
     },
     /// Reads consecutive blocks of metadata.
@@ -320,9 +318,9 @@ pub enum Action {
         slot: Slot,
         /// The first block.
         at: DeviceBlock,
-        /// How many.
+        /// The number of blocks.
         blocks: u32,
-        /// How urgent.
+        /// Its urgency.
         urgency: Urgency,
     },
     /// Writes consecutive blocks.
@@ -333,9 +331,9 @@ pub enum Action {
         slot: Slot,
         /// The first block.
         at: DeviceBlock,
-        /// What is written.
+        /// The content.
         pieces: Vec<Piece>,
-        /// How urgent.
+        /// Its urgency.
         urgency: Urgency,
     },
     /// Makes every write to the device that was reported done survive a crash.
@@ -349,7 +347,7 @@ pub enum Action {
     Compute {
         /// Its name.
         job: JobId,
-        /// What.
+        /// The computation.
         work: Compute,
     },
     /// The buffer is not needed any more.
@@ -372,7 +370,7 @@ pub enum Reply {
         epoch: EpochId,
         /// Its first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
     },
     /// The request was refused or failed; nothing of it is promised.
@@ -387,7 +385,7 @@ pub enum Failure {
         /// The first block beyond.
         end: UserBlock,
     },
-    /// More is lost than the code can bear; these blocks cannot be had.
+    /// A block is lost: more devices are lost or bad than the code tolerates.
     Lost {
         /// The first of them.
         block: UserBlock,
@@ -405,10 +403,10 @@ pub enum Failure {
     },
     /// Epochs are open that hold a part of the range.
     EpochsOverlap {
-        /// They.
+        /// The epochs.
         epochs: Vec<EpochId>,
     },
-    /// There is no such epoch: it has ended, or the volume was opened anew since.
+    /// There is no such epoch: it has ended, or the volume was opened again since.
     NoSuchEpoch {
         /// The epoch.
         epoch: EpochId,
@@ -439,7 +437,7 @@ pub enum Failure {
     EpochFull {
         /// The epoch.
         epoch: EpochId,
-        /// So many stripes fit.
+        /// The most stripes that fit.
         stripes: u64,
     },
     /// No free place for a stripe but those that cleaning needs.

@@ -2,7 +2,7 @@
 //! and not written since.
 //!
 //! Reads and scrubs find them; [`crate::standing`] counts a stripe and a log row with those that it
-//! has. They are notes ([`crate::notes`]), so a restart knows them. What is written becomes good by
+//! has. They are notes ([`crate::notes`]), so a restart knows them. A written chunk becomes good by
 //! the record that maps it ([`crate::maps::Maps::apply`]), and needs no note.
 
 use crate::engine::Engine;
@@ -106,7 +106,6 @@ impl BadChunks {
         self.change_all(|of| of.stripes.remove_run(first, first + others));
     }
 
-    /// A log row is written.
     pub(crate) fn row_is_written(&mut self, row: u32) {
         self.change_all(|of| of.rows.remove_run(row, row));
     }
@@ -215,7 +214,7 @@ impl Engine {
     }
 
     fn note_bad(&mut self, slot: Slot, first: u64, result: &IoResult) {
-        // What is found while the volume is opened is written again before it serves.
+        // Bad chunks found while the volume is opened are written again before it serves.
         if *result == IoResult::Gone || self.service.is_opening() || self.is_bad(slot, first) {
             return;
         }
@@ -244,7 +243,6 @@ impl Engine {
         self.is_good(slot, logical.into());
     }
 
-    /// A device's block of a log row is good.
     pub(crate) fn row_block_is_good(&mut self, slot: Slot, row: u32) {
         self.is_good(slot, u64::from(self.geometry.logical_stripes()) + u64::from(row));
     }
@@ -310,7 +308,7 @@ mod tests {
         }
         assert!(bad.has_stripe(Slot(1), 1) && bad.has_row(Slot(1), 49) && !bad.has_stripe(Slot(3), 6));
         assert!(bad.has_stripe(Slot(3), 7));
-        // A part of a note that is good meanwhile is not noted.
+        // A part of a note that has become good is not noted.
         bad.apply(&note(1, 5, 3, false));
         assert_eq!(bad.still_bad(&note(1, 4, 5, true)), [note(1, 4, 1, true), note(1, 8, 1, true)]);
     }

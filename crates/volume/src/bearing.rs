@@ -1,4 +1,4 @@
-//! Which devices can be lost: the sets that a code survives as a volume lays it.
+//! Sets of devices that can be lost: those that a code survives as a volume lays it.
 
 use crate::Slot;
 use pantile_code::{Code, Placement};
@@ -9,7 +9,7 @@ use pantile_plan::Survivors;
 pub struct Bearing(Survivors);
 
 impl Bearing {
-    /// Of a code that claims what is true.
+    /// Takes the sets of a code whose claims are true.
     pub fn new(code: &Code, placement: Placement) -> Bearing {
         Bearing(Survivors::new(code, placement))
     }
@@ -19,7 +19,7 @@ impl Bearing {
         self.0.devices() as u32
     }
 
-    /// Any so many devices can be lost.
+    /// Returns the number of devices that can be lost, whichever they are.
     pub fn tolerance(&self) -> usize {
         self.0.tolerance()
     }
@@ -30,7 +30,7 @@ impl Bearing {
         self.0.survive(&devices)
     }
 
-    /// Returns the most products in GF(2^8) that [`Bearing::bears`] takes for so many devices.
+    /// Returns the most products in GF(2^8) that [`Bearing::bears`] takes for this many devices.
     pub fn products(&self, devices: usize) -> f64 {
         self.0.products(devices)
     }

@@ -138,7 +138,7 @@ impl Engine {
         heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical).collect()
     }
 
-    /// Tests a stripe with so many blocks in the log: may go home now, if as a patch.
+    /// Returns true if a stripe with this many blocks in the log is to go home now, if as a patch.
     pub(crate) fn is_cleaned_now(&self, count: u32, logical: u32) -> bool {
         let is_old = || self.cleaning.old.contains(&logical) && u64::from(count) >= self.least_at_rest();
         self.log_is_low() || self.needs_rows_for_a_burst() || is_old()
@@ -148,8 +148,8 @@ impl Engine {
         self.geometry.stripe_blocks() / IDLE_SHARE
     }
 
-    /// Returns the cost to merge a stripe with so many blocks in the log: all of its data is read,
-    /// all chunks are written, and the record goes to every device.
+    /// Returns the cost to merge a stripe with this many blocks in the log: all of its data is
+    /// read, all chunks are written, and the record goes to every device.
     pub(crate) fn cost_of_merge(&self, blocks: u64) -> u64 {
         let slots = self.geometry.slots() as u64;
         let headers = slots * u64::from(self.geometry.header_blocks(Slot(0)));
@@ -170,13 +170,13 @@ impl Engine {
         self.cost(read + written + slots * entry / BLOCK_BYTES, read + written)
     }
 
-    /// Returns blocks, with what operations cost in blocks: nothing at rest, when nobody waits.
+    /// Returns the cost in blocks: operations count too, except at rest, when no request waits.
     fn cost(&self, blocks: u64, operations: u64) -> u64 {
         blocks + if self.cleaning.is_at_rest { 0 } else { OPERATION_BLOCKS * operations }
     }
 
-    /// Tests so many blocks of a stripe: a patch costs less than a merge, whichever blocks they
-    /// are.
+    /// Returns true if a patch of this many blocks of a stripe costs less than a merge, whichever
+    /// blocks they are.
     pub(crate) fn is_cheap_to_patch(&self, blocks: u64) -> bool {
         let each = self.geometry.tolerance() as u64;
         let parity = (each * blocks).min(self.geometry.home_blocks());

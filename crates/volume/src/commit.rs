@@ -1,16 +1,16 @@
 //! Making memory durable: one commit at a time, each one atomic change of the maps.
 //!
-//! A commit takes what is sealed in memory ([`crate::memory`]), or as much of it as the log and the free stripes hold, and goes
-//! through four phases:
+//! A commit takes the sealed blocks of memory ([`crate::memory`]), or as many as the log and the
+//! free stripes hold, and goes through four phases:
 //!
 //! 1. gather: what is current of the stripes that are merged is fetched;
 //! 2. compute: parity and the checksum of every block;
 //! 3. write: data, parity, headers, log blocks and the record, all at once;
 //! 4. flush: every device that is present, once.
 //!
-//! Then the maps are switched, what was replaced is freed, and memory is released. Nothing that the
-//! maps point to is overwritten before the record that replaces it is durable: new stripes and rows
-//! come from the free ones, and what this commit frees is free for the next.
+//! Then the maps are switched, replaced stripes and rows are freed, and memory is released. Nothing
+//! that the maps point to is overwritten before the record that replaces it is durable: new stripes
+//! and rows come from the free ones, and those that this commit frees are free for the next.
 
 mod sealing;
 
@@ -54,27 +54,26 @@ pub(crate) struct Commit {
     changes: Vec<Change>,
     /// Fetches, computations or inputs and outputs that the phase waits for.
     pub(crate) outstanding: usize,
-    /// A block that a merge needs cannot be had: the commit is undone.
+    /// A block that a merge needs is lost: the commit is undone.
     pub(crate) hopeless: bool,
     pub(crate) members_changed: bool,
-    /// It writes a record although nothing changes: that says of the one before that it is durable.
+    /// It writes a record although nothing changes: it says that the one before is durable.
     proves: bool,
-    /// True if it wrote a record.
     has_record: bool,
     /// The epoch that it ends.
     pub(crate) ends: Option<EpochId>,
     /// Stripes that are patched when its record is durable.
     pub(crate) patch: Option<Updates>,
-    /// Its record says what went home before it.
+    /// Its record names the blocks that went home before it.
     forgets_home: bool,
-    /// Writes again, byte for byte, what the last record maps; no record of its own, no change.
+    /// Writes the blocks of the last record again, byte for byte; no record of its own, no change.
     again: bool,
     /// The last record, for the devices that lack it.
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
 }
 
 impl Commit {
-    /// One of nothing yet.
+    /// Begins an empty commit.
     pub(crate) fn new(first_generation: u64) -> Commit {
         Commit {
             first_generation,
@@ -96,18 +95,18 @@ impl Commit {
         }
     }
 
-    /// One that says how the devices are, and nothing else.
+    /// Begins a commit of nothing but the states of devices.
     pub(crate) fn of_members(generation: u64) -> Commit {
         Commit { members_changed: true, ..Commit::proof(generation) }
     }
 
-    /// One that writes a record and nothing else.
+    /// Begins a commit of an empty record.
     pub(crate) fn proof(generation: u64) -> Commit {
         Commit { proves: true, outstanding: 1, ..Commit::new(generation) }
     }
 }
 
-/// One stripe that is written as a whole.
+/// A stripe that is written as a whole.
 #[derive(Debug)]
 pub(crate) struct StripeWrite {
     pub(crate) logical: u32,
@@ -141,7 +140,7 @@ pub(crate) fn runs_of(numbers: &BTreeSet<u32>) -> Vec<(u32, u32)> {
     runs
 }
 
-/// One log row that is written.
+/// A log row that is written.
 #[derive(Debug)]
 pub(crate) struct RowWrite {
     row: u32,
@@ -166,8 +165,9 @@ impl Engine {
         (devices / (tolerance + 1)).max(1)
     }
 
-    /// Of so many blocks, those that go to rows of the log code: none where what is written could
-    /// not be had. The last row is filled up with zeros where copies would take more than one.
+    /// Returns how many of these blocks go to rows of the log code: none where written rows could
+    /// not be read back. The last row is filled up with zeros where copies would take more than
+    /// one.
     fn coded(&self, blocks: usize) -> usize {
         if !self.planners.rows_bear.bears(&self.maps.absent()) {
             return 0;
@@ -181,8 +181,8 @@ impl Engine {
         coded.div_ceil(full) + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
-    /// Stripes that are written as a whole for a reason other than what is dirty: those that did
-    /// not verify, and those that are merged to empty the log.
+    /// Returns stripes to be written as a whole although they are not dirty as a whole: those that
+    /// did not verify, and those merged to empty the log.
     fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
         let merged = self.stripes_to_merge(patches_go_on);
         self.damage.suspects().chain(merged).collect()
@@ -201,9 +201,9 @@ impl Engine {
         2 * 64 + 8 * self.geometry.slots() as u64
     }
 
-    /// Chooses what the commit takes, and where it goes: stripes that are dirty as a whole, or that
-    /// must be written anew, to free places; the rest to the log; when that has no room, home by
-    /// merging, the fullest first; what then is left waits.
+    /// Chooses the content of the commit and its places. Stripes that are dirty as a whole, or must
+    /// be written again, go to free places, and the rest goes to the log. If the log has no room,
+    /// the fullest stripes are merged home; others wait.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let patches_go_on = self.patching.take_turn();
@@ -215,7 +215,7 @@ impl Engine {
         let most = by_stripe.len() + self.damage.suspects().len() + MERGES_MOST;
         let mut free: Vec<u32> = usable.take(most).collect();
         free.reverse();
-        // Cleaning goes first: it is what makes room.
+        // Cleaning goes first: it makes room.
         let switch_bytes = self.switch_bytes();
         let mut room = self.record_room();
         let mut chosen: BTreeSet<u32> = BTreeSet::new();
@@ -317,9 +317,9 @@ impl Engine {
         let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
             self.end_cleaning();
-            // No room for anything: the log and the free stripes are held by reads under way; it is
-            // tried again after them. Unless nothing is under way: then what is dirty can go
-            // nowhere, because broken stripes hold the log.
+            // The log and the free stripes are held by reads under way; it is tried again after
+            // them. If nothing is under way, broken stripes hold the log, and dirty blocks can go
+            // nowhere.
             let is_stuck = !waiting.is_empty() && self.is_idle() && self.damage.has_broken();
             self.service.fail_if(is_stuck);
             self.give_up_if_failed();
@@ -356,7 +356,7 @@ impl Engine {
         for &logical in stripes {
             let Some(mapping) = self.maps.mapping(logical) else { continue };
             let Mapping { physical, generation } = mapping;
-            // A device that dies under way lacks what is written again.
+            // A device that dies under way lacks the blocks that are written again.
             commit.first_generation = commit.first_generation.min(generation);
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
         }
@@ -395,7 +395,7 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// A block of a row that is written again is there, or cannot be had.
+    /// Takes a block of a row that is written again; `None`: it is lost.
     pub(crate) fn gathered_for_row(&mut self, row: usize, index: usize, content: Option<Operand>) {
         let copies = self.geometry.tolerance() + 1;
         let Some(commit) = &mut self.commit else { return };
@@ -484,8 +484,8 @@ impl Engine {
         rows
     }
 
-    /// Gets the blocks of stripes that are written as a whole: from what is taken, else from where
-    /// they lie.
+    /// Gets the blocks of stripes that are written as a whole: from those taken, else from their
+    /// places.
     pub(crate) fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let mut elsewhere = Vec::new();
         for (block, requester) in wanted {
@@ -498,7 +498,7 @@ impl Engine {
         self.resolve_all(elsewhere);
     }
 
-    /// A block of a stripe is there, or cannot be had.
+    /// Takes a block of a stripe; `None`: it is lost.
     pub(crate) fn gathered(&mut self, stripe: usize, place: u32, content: Option<Operand>) {
         let Some(commit) = &mut self.commit else { return };
         commit.stripes[stripe].content[place as usize] = content;
@@ -533,9 +533,8 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the
-    /// stripe stays as it is and is called broken. What is written to it goes to the log from now
-    /// on.
+    /// Undoes a commit in which a stripe to be merged has lost a block. Taken blocks wait on; the
+    /// stripe stays as it is and counts as broken, and writes to it go to the log from now on.
     pub(crate) fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
         let mut lost = Vec::new();
@@ -765,7 +764,7 @@ impl Engine {
             self.home_is_recorded();
         }
         if commit.again {
-            // What was suspect has just been written again.
+            // Suspect stripes have just been written again.
             self.damage.mend_suspects();
         }
         taken.unmapped.iter().for_each(|&logical| self.is_written_anew(logical, true));

@@ -1,7 +1,7 @@
-//! Blocks in memory, by logical stripe: what is dirty, sealed or taken by a commit.
+//! Blocks in memory, by logical stripe: those dirty, sealed or taken by a commit.
 //!
-//! A stripe's blocks lie side by side in the order of their places. A user who writes in order
-//! appends; whoever takes a stripe takes one list.
+//! A stripe's blocks are adjacent, in the order of their places. Sequential writes append; taking a
+//! stripe takes one list.
 
 use crate::Operand;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Contents {
         blocks.binary_search_by_key(&place, |&(at, _)| at).ok().map(|index| blocks[index].1)
     }
 
-    /// Whether it has any block of some places of a stripe.
+    /// Returns true if it has any block of some places of a stripe.
     pub(crate) fn has_any(&self, logical: u32, places: Range<u32>) -> bool {
         let blocks = self.stripe(logical);
         let from = blocks.partition_point(|&(at, _)| at < places.start);

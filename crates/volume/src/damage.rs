@@ -1,14 +1,14 @@
 //! Damaged stripes: *suspect* ones, which the next commit writes again, and *broken* ones, of which
 //! more is bad than the code tolerates.
 //!
-//! A stripe is suspect from the moment that something in it does not verify until a record says that
-//! it is written again. A broken stripe is not written again: that takes what is lost. What users write
-//! of it goes to the log, and there it stays; where there is no log it waits until it is all that is
-//! lost. The stripe is written again once nothing is missing any more: every missing block is written
-//! again, or could be read after all, or another device has come.
+//! A stripe is suspect from the moment that something in it does not verify until a record says
+//! that it is written again. A broken stripe cannot be written again, because blocks of it are
+//! lost. Its writes go to the log and stay there; without a log they wait until they are all that
+//! is lost. The stripe is written again once nothing is missing any more: every missing block is
+//! written again, or could be read after all, or another device has come.
 //!
-//! No stripe is both. A try that fails finds a block missing that nobody has written since, so no
-//! stripe is tried over and over.
+//! No stripe is both. A try that fails finds a missing block without a write since, so no stripe is
+//! tried over and over.
 
 use crate::UserBlock;
 use crate::commit::runs_of;
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     suspect: BTreeSet<u32>,
-    /// Of each the missing blocks as runs: a stripe of 15 MiB that has lost all takes some bytes for
+    /// Missing blocks of each as runs: a stripe of 15 MiB that has lost all takes some bytes for
     /// each of its cells. Blocks are numbered by cell, then by their place in it.
     broken: BTreeMap<u32, Vec<(u32, u32)>>,
 }
@@ -81,7 +81,7 @@ impl Damage {
         self.suspect.remove(&logical);
     }
 
-    /// All suspect stripes are written again.
+    /// Notes that all suspect stripes are written again.
     pub(crate) fn mend_suspects(&mut self) {
         self.suspect.clear();
     }
@@ -91,7 +91,7 @@ impl Damage {
         runs.flat_map(|&(first, count)| first..first + count).collect()
     }
 
-    /// These blocks of a stripe are missing, and no others.
+    /// Sets the missing blocks of a stripe.
     fn set(&mut self, logical: u32, missing: &BTreeSet<u32>) {
         self.suspect.remove(&logical);
         self.broken.insert(logical, runs_of(missing));
@@ -103,8 +103,8 @@ impl Engine {
         cell.0 * self.geometry.element_blocks() + offset
     }
 
-    /// These blocks of a stripe cannot be had, nor be computed. Parity is missing only together
-    /// with data of the same offset.
+    /// Notes blocks of a stripe that can neither be read nor computed. Parity is missing only
+    /// together with data of the same offset.
     pub(crate) fn break_stripe(&mut self, logical: u32, missing: impl IntoIterator<Item = Place>) {
         let mut all = self.damage.missing(logical);
         all.extend(missing.into_iter().map(|place| self.block_number(place)));
@@ -112,8 +112,8 @@ impl Engine {
         self.is_not_written_anew(logical);
     }
 
-    /// Blocks are written to devices, or could be read from them: stripes that miss nothing any
-    /// more are written anew.
+    /// Notes blocks that were written or could be read. Stripes that miss nothing any more are
+    /// written again.
     pub(crate) fn miss_no_longer(&mut self, blocks: impl Iterator<Item = UserBlock>) {
         if !self.damage.has_broken() {
             return;
@@ -146,7 +146,7 @@ impl Engine {
         })
     }
 
-    /// Whether a stripe cannot be written as a whole, what is committing of it included.
+    /// Returns true if a stripe cannot be written as a whole, even with its committing blocks.
     pub(crate) fn is_beyond_repair(&self, logical: u32) -> bool {
         let is_committing = |place| self.memory.is_committing(logical, place);
         self.damage.is_broken(logical) && !self.missing_data(logical).all(is_committing)

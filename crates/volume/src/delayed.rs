@@ -1,17 +1,19 @@
-//! Epochs of delayed parity: who writes where, what is owed, and how an epoch ends.
+//! Epochs of delayed parity: their writes, their pending parity, and their ends.
 //!
-//! An epoch holds a range of whole stripes. What it writes goes to stripes of its own in free
-//! places ([`owed`]), data only; the maps know nothing of it. So a crash or an abort needs
-//! no work, others read what was there before, and nothing that is committed shares a stripe with
-//! what has no parity. The end makes what is owed and switches all stripes with one record.
+//! An epoch holds a range of whole stripes. Its writes go to stripes of its own in free places
+//! ([`owed`]), data only; the maps know nothing of them. So a crash or an abort needs no work,
+//! others read the content of before, and committed blocks share no stripe with blocks without
+//! parity. The end makes pending parity and switches all stripes with one record.
 //!
-//! Invariants: a logical stripe is in at most one epoch; nobody else has anything dirty in it; what
-//! is owed stays below the epoch's budget, but for the write that has just exceeded it and is not
-//! answered, and for stripes that cannot be made whole because something is lost; the stripes of an
-//! epoch fit one record, and leave those places free that commits need.
+//! Invariants:
+//!
+//! * a logical stripe is in at most one epoch, and no other writer has dirty blocks in it;
+//! * blocks with pending parity stay below the epoch's budget, but for the last write, which is not
+//!   answered then, and for stripes that a loss keeps from being whole;
+//! * the stripes of an epoch fit one record, and leave those places free that commits need.
 //!
 //! Deliberately not here: clocks. The driver says when to make parity in advance, and ends or
-//! aborts who has been silent.
+//! aborts the epochs of silent users.
 
 mod ending;
 mod owed;
@@ -45,7 +47,7 @@ pub(crate) struct Delayed {
     stripes: BTreeMap<OwedId, Owed>,
     beginning: BTreeMap<RequestId, EpochId>,
     reads: BTreeMap<u64, EpochRead>,
-    /// Written and not answered, because too much is owed.
+    /// Written and not answered, because too much parity is pending.
     blocked: VecDeque<(RequestId, EpochId)>,
     /// Requests that wait for a place or a generation, and those behind them.
     stalled: VecDeque<(RequestId, Request)>,
@@ -63,7 +65,7 @@ pub(crate) struct Delayed {
     wasted: u64,
 }
 
-/// A range whose parity is owed.
+/// A range whose parity is delayed.
 #[derive(Debug)]
 struct Epoch {
     first: u32,
@@ -73,14 +75,14 @@ struct Epoch {
     stripes: BTreeMap<u32, OwedId>,
     /// Trimmed as a whole before what is in `stripes` was written.
     unmapped: BTreeSet<u32>,
-    /// Stripes whose parity is owed and can be made, by the first write that it is owed of.
+    /// Stripes whose parity is pending and can be made, by the first write that lacks it.
     owed: BTreeMap<u64, OwedId>,
     /// Those with something lost.
     lost: BTreeSet<OwedId>,
     owed_blocks: u64,
     /// Stripes that something is being done with.
     active: usize,
-    /// Parity is made of what was written up to this number.
+    /// Parity is made of the writes up to this number.
     advance_through: u64,
     /// Devices written to since their last flush.
     unflushed: BTreeSet<Slot>,
@@ -99,7 +101,7 @@ struct Round {
     flushing: Option<usize>,
 }
 
-/// A block of an epoch that is read from where it lies.
+/// A block of an epoch that is read from a device.
 #[derive(Debug)]
 struct EpochRead {
     id: RequestId,
@@ -169,7 +171,7 @@ impl Delayed {
 }
 
 impl Engine {
-    /// The epoch that holds a part of what a request of others writes.
+    /// Returns the epoch that holds a part of the blocks that others' request writes.
     pub(crate) fn epoch_in_the_way(&self, request: &Request) -> Option<EpochId> {
         let (first, count) = match request {
             Request::Write { first, contents: buffers, .. } => (*first, buffers.len() as u64),
@@ -249,11 +251,11 @@ impl Engine {
         };
         self.delayed.epochs.insert(epoch, new);
         self.delayed.beginning.insert(id, epoch);
-        // From now on nobody else writes there: when this is answered nothing of it is dirty.
+        // From now on no other user writes there: when this is answered nothing of it is dirty.
         self.flush(id);
     }
 
-    /// An answer to what began an epoch: it is open now.
+    /// Opens an epoch when its beginning is answered.
     pub(crate) fn begun(&mut self, id: RequestId, reply: Reply) -> Reply {
         let Some(epoch) = self.delayed.beginning.remove(&id) else { return reply };
         let per_stripe = self.geometry.stripe_blocks();
@@ -305,7 +307,6 @@ impl Engine {
         self.delayed.epochs.iter().map(status).collect()
     }
 
-    /// Asserts what must hold between events.
     pub(crate) fn check_delayed(&self) {
         for (id, owed) in &self.delayed.stripes {
             let physical = owed.physical;
@@ -317,7 +318,7 @@ impl Engine {
             let known = &self.delayed.epochs[&owed.epoch];
             assert!(known.first <= owed.logical && owed.logical < known.end, "stripe of no epoch");
             let listed = known.owed.values().any(|other| other == id) || known.lost.contains(id);
-            assert_eq!(listed, !owed.settled, "stripe {} is owed or settled", owed.logical);
+            assert_eq!(listed, !owed.settled, "stripe {} is settled or has pending parity", owed.logical);
         }
         for known in self.delayed.epochs.values() {
             let owed = known.stripes.values().map(|id| &self.delayed.stripes[id]);

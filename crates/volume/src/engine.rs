@@ -1,7 +1,7 @@
-//! The engine: requests, memory, and who waits for what.
+//! The engine: requests, memory, and the waits between them.
 //!
-//! What a user reads is, newest first: dirty memory, memory of the commit under way, the log, the
-//! stripe, zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
+//! A user reads the newest of: dirty memory, memory of the commit under way, the log, the stripe,
+//! zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
 
 mod owner;
 mod reading;
@@ -36,10 +36,10 @@ use pantile_format::volume::Superblock;
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
-/// Blocks that a volume may have in memory if nobody says how many: 512 MiB.
+/// Blocks that a volume may have in memory by default: 512 MiB.
 const MEMORY_BLOCKS: usize = 1 << 17;
 
-/// A volume.
+/// An open volume.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) geometry: Geometry,
@@ -120,8 +120,8 @@ impl Engine {
         self.delayed.keep(room.epoch_data, room.epoch_parity);
     }
 
-    /// A device does not answer, or holds nothing, when the volume is opened: it misses what is
-    /// written from a generation on.
+    /// Notes a device that does not answer, or holds nothing, when the volume is opened: it misses
+    /// the writes from a generation on.
     pub(crate) fn missing_at_start(&mut self, slot: Slot, since: u64) {
         self.lose_member(slot, since);
     }
@@ -150,8 +150,7 @@ impl Engine {
         self.io.is_idle() && self.reads.are_idle()
     }
 
-    /// True if every device has all that it should have, as far as anybody has looked, and records
-    /// say so.
+    /// True if every device has all that it should have, as far as it was read, and records say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
         let recorded = !self.records.is_wanted() && !self.snapshots.is_under_way() && self.commit.is_none();
@@ -159,8 +158,7 @@ impl Engine {
         present && recorded && self.damage.is_empty() && !self.service.has_failed()
     }
 
-    /// What devices hold is known, and nothing is written to them: requests to read are served from
-    /// now on.
+    /// Serves requests to read from now on: the content of devices is known, and is never written.
     pub(crate) fn only_read(&mut self) {
         self.service.only_read();
     }
@@ -169,7 +167,7 @@ impl Engine {
         self.service.has_failed_to_verify()
     }
 
-    /// Whether something that a present device should hold did not verify.
+    /// Returns true if something that a present device should hold did not verify.
     pub(crate) fn has_suspects(&self) -> bool {
         !self.damage.is_empty()
     }
@@ -180,12 +178,12 @@ impl Engine {
         self.check_delayed();
     }
 
-    /// Takes an event. The actions that follow are had from [`Engine::next_action`].
+    /// Takes an event. [`Engine::next_action`] returns the actions that follow.
     pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Request(id, request) => {
                 self.cleaning.end_rest();
-                // Whoever writes now writes a record that says as much.
+                // A write gets a record of its own, which proves the last one.
                 if !matches!(request, Request::Read { .. } | Request::Flush) {
                     self.records.need_no_proof();
                 }
@@ -214,12 +212,12 @@ impl Engine {
         self.drive();
     }
 
-    /// True if requests wait: until the volume is of one time, and what is told of it stays true.
+    /// True if requests wait until the volume has one state and reports of it stay true.
     pub(crate) fn serves_nobody(&self) -> bool {
         (self.is_redoing() || self.records.is_provisional()) && !self.service.has_failed()
     }
 
-    /// Keeps a request while nobody is served; gives it back if somebody is.
+    /// Keeps a request while the volume serves no requests; else returns it.
     fn hold_request(&mut self, id: RequestId, request: Request) -> Option<Request> {
         if self.serves_nobody() {
             self.service.hold(id, request);
@@ -228,7 +226,7 @@ impl Engine {
         Some(request)
     }
 
-    /// Begins the requests that waited until anybody is served.
+    /// Begins the requests that waited until the volume serves.
     fn serve_early(&mut self) {
         if !self.serves_nobody() {
             for (id, request) in self.service.take_early() {
@@ -244,7 +242,7 @@ impl Engine {
         self.want_record_of_notes();
     }
 
-    /// Begins whatever can be begun.
+    /// Begins all work that can begin.
     pub(crate) fn drive(&mut self) {
         self.drive_delayed();
         self.drive_staging();
@@ -253,7 +251,7 @@ impl Engine {
         self.drive_rebuild();
         self.drive_scrub();
         if self.records.is_wanted() {
-            // What came to light meanwhile gets into a record.
+            // News since then gets into a record.
             self.drive_commit();
         }
         self.give_up_if_stuck();
@@ -265,8 +263,8 @@ impl Engine {
         self.service.has_failed()
     }
 
-    /// Nobody is served until something is done, and nothing is under way that could do it: that
-    /// would last for ever. No volume comes to this; whoever waits is told.
+    /// Fails a volume that could never serve, because nothing is under way that it waits for. No
+    /// volume comes to this; waiting requests get an answer.
     fn give_up_if_stuck(&mut self) {
         let works = self.commit.is_some() || self.snapshots.is_under_way() || self.patching.is_going();
         if self.serves_nobody() && !works && self.is_idle() && self.io.is_taken() {
@@ -359,8 +357,8 @@ impl Engine {
         }
     }
 
-    /// Takes so many new contents, which a function gives by index, and stages the stripes that are
-    /// dirty as a whole then.
+    /// Takes new contents, which a function gives by index, and stages the stripes that are dirty
+    /// as a whole then.
     fn put(&mut self, first: UserBlock, count: u64, content: impl Fn(usize) -> Operand) {
         let per_stripe = self.geometry.stripe_blocks();
         let mut index = 0;
@@ -415,7 +413,7 @@ impl Engine {
                 self.header_read(fetch, cell, logical, mapping, slot, result);
             }
             IoOwner::CommitWrite | IoOwner::CommitFlush => {
-                // A device that cannot write is lost, whatever else it can do.
+                // A device that cannot write is lost, even if it can read.
                 if *result == IoResult::MediaError {
                     self.device_gone(slot);
                 }
@@ -508,7 +506,7 @@ impl Engine {
         self.lose_owed(slot);
     }
 
-    /// Whether enough is dirty that a commit should start by itself.
+    /// Returns true if enough is dirty that a commit should start by itself.
     pub(crate) fn above_mark(&self) -> bool {
         self.memory.is_at_mark() || self.stages_need_commit()
     }
@@ -543,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_volume_that_does_nothing() {
+    fn a_stuck_volume_answers_waiting_requests() {
         for is_stuck in [false, true] {
             let mut engine = engine();
             // No record is to be written that would end this: no opening leaves it so.

@@ -1,8 +1,8 @@
-//! Which ranges hold something and which read as zeros because nothing was written there.
+//! Ranges that hold something, and ranges that read as zeros because they were never written.
 //!
-//! Told from the maps and memory alone, nothing is read: a range is called a hole only if it is
-//! one, and a block of zeros that somebody wrote is data. Cost: the stripes of the range, and the
-//! blocks of those with something in memory or in the log.
+//! Taken from the maps and memory alone, nothing is read: a range is called a hole only if it is
+//! one, and a written block of zeros is data. Cost: the stripes of the range, and the blocks of
+//! those with something in memory or in the log.
 
 use crate::Operand;
 use crate::UserBlock;
@@ -11,9 +11,10 @@ use crate::engine::Engine;
 /// Consecutive blocks of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How many.
+    /// The number of blocks.
     pub blocks: u64,
-    /// Nothing was written there since it was last forgotten: it reads as zeros and takes no space.
+    /// The range was never written, or not since it was trimmed: it reads as zeros and takes no
+    /// space.
     pub hole: bool,
 }
 

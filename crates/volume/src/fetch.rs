@@ -1,11 +1,10 @@
-//! Getting one block: from where it lies if it verifies there, else from the others of its
-//! codeword.
+//! Getting one block: from its place if it verifies there, else from the others of its codeword.
 //!
 //! A block in a stripe and the blocks at the same offset of the stripe's other cells are a codeword
 //! of the volume's code; a block in the log is in a codeword of the log code, or one of t + 1
-//! copies. A fetch reads the cheapest set that yields the block with what is lost right now. Every
-//! block read is held against its checksum under the generation of the map; one that fails is lost
-//! like one on a dead device, and the rest is planned again.
+//! copies. A fetch reads the cheapest set that yields the block with the present losses. Every
+//! block read is verified against its checksum under the generation of the map; one that fails is
+//! lost like one on a dead device, and the rest is planned again.
 
 use crate::delayed::OwedId;
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -22,7 +21,7 @@ use std::collections::BTreeMap;
 /// Names a fetch within the engine.
 pub(crate) type FetchId = u64;
 
-/// Who waits for a block, and which of its blocks it is.
+/// The waiter for a block, and which of its blocks it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requester {
     User(RequestId, usize),
@@ -35,12 +34,12 @@ pub(crate) enum Requester {
         update: usize,
         place: Place,
     },
-    /// What the log has of a block of a stripe that is patched.
+    /// The log's content of a block of a stripe that is patched.
     PatchOf {
         update: usize,
         place: Place,
     },
-    /// What the log has of a block that goes home.
+    /// The log's content of a block that goes home.
     Home {
         block: UserBlock,
     },
@@ -56,7 +55,7 @@ pub(crate) enum Requester {
         owed: OwedId,
         version: u64,
     },
-    /// What an epoch has not written of a stripe.
+    /// The content before the epoch of a block that an epoch has not written.
     Settle {
         owed: OwedId,
         index: usize,
@@ -78,7 +77,7 @@ pub(crate) enum Requester {
 /// Blocks under way of stripes that are verified as a whole: 32 MiB, or one stripe.
 const LATER_SPAN_BLOCKS: usize = 8192;
 
-/// What is to be fetched when there is room for it, while a volume is opened.
+/// Fetches that wait for room while a volume is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Later {
     VerifyStripe {
@@ -111,7 +110,7 @@ pub(crate) enum Later {
 }
 
 impl Later {
-    /// Tests whether it only looks what is there.
+    /// Returns true unless its blocks are written again.
     pub(crate) fn verifies(&self) -> bool {
         !matches!(self, Later::Again { .. } | Later::AgainRow { .. })
     }
@@ -130,9 +129,9 @@ pub(crate) struct Fetch {
     pub(crate) requester: Requester,
     word: Word,
     wanted: CellIndex,
-    /// Cells that cannot be had: those that are absent, and those that were read and are bad.
+    /// Cells that cannot be read: those that are absent, and those that were read and are bad.
     lost: CellSet,
-    /// Cells on slow devices, counted as lost as long as the block can be had without them.
+    /// Cells on slow devices, counted as lost as long as the block can be computed without them.
     avoided: CellSet,
     /// Cells on devices that did not have them when that was last asked. A device that is rebuilt
     /// has them later.
@@ -179,7 +178,7 @@ impl Engine {
         self.start(block, requester, word, wanted);
     }
 
-    /// Begins to get a block of a mapped stripe, whatever the log has of it.
+    /// Begins to get a block of a mapped stripe, even if the log has it.
     pub(crate) fn fetch_from_stripe(&mut self, block: UserBlock, requester: Requester) {
         let (logical, place) = self.geometry.locate(block);
         let Some(mapping) = self.maps.mapping(logical) else {
@@ -217,13 +216,13 @@ impl Engine {
         self.start(row.any_block(), requester, word, CellIndex(wanted as u32));
     }
 
-    /// Every block of a stripe is to be had, parity included.
+    /// Verifies every block of a stripe, parity included.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
         let Some(mapping) = self.maps.mapping(logical) else { return };
         self.reads.fetch_later([Later::VerifyStripe { logical, mapping }]);
     }
 
-    /// Blocks of a stripe are to be had, each for itself, because not all of them can be read.
+    /// Verifies blocks of a stripe each for itself, because not all of them can be read.
     pub(crate) fn verify_cells(
         &mut self,
         logical: u32,
@@ -244,7 +243,7 @@ impl Engine {
         self.reads.fetch_later((0..cells).map(|cell| Later::VerifyRowCell { row: number, cell }));
     }
 
-    /// Begins what is to be fetched later, as much of it as may be under way.
+    /// Begins later fetches, as many as can be under way.
     pub(crate) fn begin_later(&mut self) {
         self.begin_what_waits();
         if self.verify_failed() {
@@ -268,7 +267,7 @@ impl Engine {
         }
     }
 
-    /// Begins what waits, as far as there is room now.
+    /// Begins reads that wait, as far as there is room now.
     pub(crate) fn begin_what_waits(&mut self) {
         for urgency in [Urgency::User, Urgency::Background] {
             while let Some(id) = self.reads.next_span(urgency) {
@@ -281,7 +280,7 @@ impl Engine {
         }
     }
 
-    /// How many stripes are verified at a time.
+    /// Returns the number of stripes that are verified at a time.
     fn spans_at_once(&self) -> usize {
         let blocks = self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
         (LATER_SPAN_BLOCKS / blocks).max(1)
@@ -339,8 +338,8 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_absent).collect::<Vec<CellIndex>>())
     }
 
-    /// The cells of a row of the log that lie on slow devices, for a user who wants one. Blocks of
-    /// stripes are read together, and come here only if something was wrong.
+    /// Returns the cells of a row of the log on slow devices, for a user's read. Blocks of stripes
+    /// are read together, and come here only if something was wrong.
     fn slow_cells(&self, word: &Word, requester: Requester) -> CellSet {
         let code = self.planner(word).code();
         let is_avoided = matches!((word, requester), (Word::Row { .. }, Requester::User(..)));
@@ -348,8 +347,8 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_slow).collect::<Vec<CellIndex>>())
     }
 
-    /// A block cannot be had without cells on slow devices: they count as there, and are read.
-    /// `false`: none were avoided.
+    /// Gives up avoiding slow cells that a block cannot be computed without: they count as there,
+    /// and are read. `false`: none were avoided.
     fn reads_slow_cells(&mut self, id: FetchId) -> bool {
         let Some(fetch) = self.reads.fetch_mut(id) else { return false };
         let had_some = !fetch.avoided.is_empty();
@@ -386,7 +385,7 @@ impl Engine {
         }
     }
 
-    /// Plans what is missing and asks for it; finishes if nothing is.
+    /// Plans missing blocks and asks for them; finishes if there are none.
     pub(crate) fn advance(&mut self, id: FetchId) {
         loop {
             let Some(fetch) = self.reads.fetch(id) else { return };
@@ -462,7 +461,7 @@ impl Engine {
         true
     }
 
-    /// Nobody waits for what is made again for a device that came.
+    /// Returns the urgency of a fetch: no user waits for blocks of a device that came.
     fn urgency_of(&self, id: FetchId) -> Urgency {
         match self.reads.fetch(id).map(|fetch| fetch.requester) {
             Some(Requester::Rebuild { .. } | Requester::RebuildRow { .. }) => Urgency::Background,
@@ -481,7 +480,7 @@ impl Engine {
         let Some(fetch) = self.reads.fetch_mut(id) else { return };
         fetch.asked.remove(&cell);
         let word = fetch.word.clone();
-        // What a block must be is forgotten with a device that is lost meanwhile.
+        // The expected checksum of a block is forgotten with its device.
         let is_known = self.expected(&word, cell).is_some();
         let is_kept = is_known && self.reads.fetch(id).is_some_and(|fetch| self.is_kept(fetch));
         let good = match result {
@@ -518,10 +517,10 @@ impl Engine {
         }
     }
 
-    /// Whether nothing else can have been written where a fetch reads. A stripe that is read is
-    /// pinned; but an epoch writes its own again in the same place, and a row of the log that is
-    /// let go may be written before its readers are done. What they then find says nothing about
-    /// its device.
+    /// Returns true if nothing else can have been written where a fetch reads. A stripe that is
+    /// read is pinned. But an epoch writes its own again in the same place, and a row of the log
+    /// that is let go may be written before its readers are done. Wrong content then says nothing
+    /// about the device.
     fn is_kept(&self, fetch: &Fetch) -> bool {
         match (&fetch.word, fetch.requester) {
             (Word::Stripe { .. }, Requester::Epoch { owed, version, .. }) => {
@@ -573,8 +572,8 @@ impl Engine {
         self.noting.count_wrong(slot, u64::from(is_wrong));
     }
 
-    /// A block that should be good was not: its stripe, or the stripes of all blocks of its log
-    /// row, are written anew by the next commit.
+    /// Suspects a block that should be good and was not: the next commit writes its stripe again,
+    /// or the stripes of all blocks of its log row.
     fn suspect(&mut self, word: &Word) {
         match word {
             Word::Stripe { logical, mapping, .. } => self.suspect_stripe(*logical, *mapping),
@@ -634,7 +633,6 @@ impl Engine {
         );
     }
 
-    /// A block has been computed.
     pub(crate) fn fetch_computed(&mut self, id: FetchId, scratch: Vec<BufferId>, computed: &Computed) {
         scratch.into_iter().for_each(|buffer| self.io.release(buffer));
         let Some(fetch) = self.reads.fetch_mut(id) else { return };
@@ -649,12 +647,12 @@ impl Engine {
         }
     }
 
-    /// The block cannot be had where it was looked for. If it has moved meanwhile, or a device has
-    /// it that had not, it is looked for again.
+    /// Ends a fetch whose block is lost. If the block has moved meanwhile, or a device has been
+    /// rebuilt, it is looked for again.
     fn abandon(&mut self, id: FetchId) {
         let Some(fetch) = self.reads.fetch(id) else { return };
         if !fetch.asked.is_empty() || fetch.headers > 0 {
-            // What is under way still names this fetch; its reports come back here.
+            // Reads under way still name this fetch; their reports come back here.
             return;
         }
         let (block, requester) = (fetch.block, fetch.requester);
@@ -670,8 +668,7 @@ impl Engine {
         let absent = self.absent_cells(&fetch.word);
         let returned: Vec<CellIndex> = fetch.absent.iter().filter(|&cell| !absent.contains(cell)).collect();
         if !moved && !returned.is_empty() {
-            // A device has been rebuilt since, and may be what makes up for one that was lost
-            // since.
+            // A device that has been rebuilt since may make up for one that was lost since.
             if let Some(fetch) = self.reads.fetch_mut(id) {
                 returned.iter().for_each(|&cell| fetch.lost.remove(cell));
                 absent.iter().for_each(|cell| fetch.lost.insert(cell));

@@ -1,5 +1,5 @@
-//! Which device and block holds what: the code laid over the zones that `pantile_format::volume`
-//! lays on a device.
+//! The place of each cell: the code laid over the zones that `pantile_format::volume` lays on a
+//! device.
 
 use crate::{Bearing, DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError, Placement};
@@ -15,8 +15,8 @@ type Pattern = (Vec<CellIndex>, Vec<CellIndex>);
 /// Plans kept for stripes.
 const PLANS_MOST: usize = 1024;
 
-/// Which column of a log row is on which device, whatever the placement of stripes: most rows are
-/// short, and would wear the first devices.
+/// The placement of log rows, whichever stripes have: most rows are short, and would wear the first
+/// devices.
 const LOG_PLACEMENT: Placement = Placement::ROTATED;
 
 /// The numbers of a volume.
@@ -26,7 +26,7 @@ pub struct Geometry {
     pub volume: VolumeId,
     /// The code of its stripes.
     pub code: Code,
-    /// How columns are laid over devices.
+    /// The placement of columns on devices.
     pub placement: Placement,
     /// By slot, as if each device ended where it may. They differ only where columns have unlike
     /// numbers of rows.
@@ -43,13 +43,13 @@ pub struct NewVolume {
     pub volume: VolumeId,
     /// The code of its stripes.
     pub code: Code,
-    /// Which column of a stripe is on which device.
+    /// The placement of a stripe's columns on devices.
     pub placement: Placement,
     /// Blocks per element.
     pub element_blocks: u32,
     /// Stripes of the user's address space.
     pub logical_stripes: u32,
-    /// Places for stripes beyond those: what writing and merging move through.
+    /// Places for stripes beyond those, which writing and merging need.
     pub spare_stripes: u32,
     /// Rows of the log.
     pub log_rows: u32,
@@ -119,7 +119,7 @@ impl Geometry {
         self.zones[0].shape()
     }
 
-    /// Where all devices have the same: journal, snapshots, log.
+    /// Returns the zones that all devices share: journal, snapshots, log.
     pub(crate) fn common(&self) -> &Zones {
         &self.zones[0]
     }
@@ -190,8 +190,8 @@ impl Geometry {
         self.placement.column(physical.into(), slot.0 as usize, self.slots())
     }
 
-    /// The header of a chunk: what a device holds of a logical stripe that was written to a
-    /// physical one in a generation. `sums`: the checksum of each of its blocks.
+    /// Returns the header of a device's chunk of a logical stripe that was written to a physical
+    /// one in a generation. `sums`: the checksum of each of its blocks.
     pub fn chunk_header(
         &self,
         slot: Slot,
@@ -234,7 +234,7 @@ impl Geometry {
         (slot, self.zones(slot).element(stripe, place.row as u32, offset))
     }
 
-    /// Which block of its column a block of a cell is: the index of its checksum.
+    /// Returns the number of a cell's block within its column: the index of its checksum.
     pub fn index_in_column(&self, cell: CellIndex, offset: u32) -> usize {
         self.code.cell(cell).row * self.element_blocks() as usize + offset as usize
     }
@@ -295,7 +295,7 @@ impl Geometry {
         }
     }
 
-    /// Whether a block of the log is no user's.
+    /// Returns true if a block of the log is no user's.
     pub(crate) fn is_home(&self, block: UserBlock) -> bool {
         block.0 >= self.user_blocks()
     }
@@ -306,14 +306,15 @@ impl Geometry {
         cells as u64 * u64::from(self.element_blocks())
     }
 
-    /// Tests whether stripes may be patched: with parity, and only if any two sets of devices that
-    /// a volume may be opened with have a device in common, so that every opening knows the last
+    /// Returns true if stripes can be patched: with parity, and only if any two sets of devices
+    /// that a volume can be opened with share a device, so that every opening knows the last
     /// record.
     pub fn may_patch(&self) -> bool {
         self.may_patch
     }
 
-    /// The same, from the code: as many steps as that has cells, and every entry asks.
+    /// Computes [`Geometry::may_patch`], in as many steps as the code has cells: once, as every
+    /// entry asks.
     fn is_patchable(&self) -> bool {
         let mut cells: Vec<u64> =
             (0..self.slots()).map(|column| self.code.column_cells(column).count() as u64).collect();
@@ -336,7 +337,7 @@ pub(crate) struct Planners {
     pub(crate) row: Planner,
     /// t + 1 copies of one block.
     pub(crate) copies: Planner,
-    /// What may be lost: of stripes, and of log rows that are coded.
+    /// Losses that stripes, and coded log rows, tolerate.
     pub(crate) stripes_bear: Bearing,
     pub(crate) rows_bear: Bearing,
     /// Parity of a stripe, and of a log row.
@@ -367,7 +368,7 @@ impl Planners {
         plan
     }
 
-    /// The same, if it was asked for before.
+    /// Returns the plan of [`Planners::recover_in_stripe`] if it was made before.
     pub(crate) fn known_in_stripe(&self, lost: &CellSet, wanted: &BTreeSet<CellIndex>) -> Option<Arc<Plan>> {
         let key = (lost.iter().collect(), wanted.iter().copied().collect());
         self.known.get(&key)?.clone()

@@ -30,9 +30,8 @@ impl Headers {
         self.sums.get(&(physical, slot)).filter(|sums| sums.generation == generation)
     }
 
-    /// Keeps the checksums of a chunk.
     pub(crate) fn keep(&mut self, physical: u32, slot: Slot, sums: ChunkSums, pins: &Pins) {
-        // The oldest go first, but none of a stripe that somebody reads: the reader holds blocks
+        // The oldest go first, but none of a stripe that is being read: its blocks are verified
         // against them.
         for _ in 0..self.order.len() {
             if self.sums.len() < self.most {
@@ -55,7 +54,6 @@ impl Headers {
         }
     }
 
-    /// Forgets the checksums of a chunk.
     pub(crate) fn forget(&mut self, physical: u32, slot: Slot) {
         self.sums.remove(&(physical, slot));
     }

@@ -1,8 +1,8 @@
-//! Who holds which buffer: a buffer goes back to the driver when its last holder lets it go.
+//! Holders of buffers: a buffer goes back to the driver when its last holder lets it go.
 //!
 //! Every block that is read or written passes here some times, so the buffers that the engine names
-//! lie in a table. Places in it are used again; names are not, because each has the number of its
-//! use in its upper half: whoever keeps a name too long is told, and does not get another buffer.
+//! are in a table. Places in it are used again, names are not: the upper half of each has the
+//! number of its use. So a stale name panics instead of naming another buffer.
 
 use crate::{BufferId, ENGINE_BUFFERS};
 use rustc_hash::FxHashMap;
@@ -10,11 +10,11 @@ use rustc_hash::FxHashMap;
 /// The number of holders of each buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
-    /// Those that the engine named, by the lower half of the name, with the name.
+    /// Buffers that the engine named, by the lower half of the name, with the name.
     own: Vec<(BufferId, u32)>,
     /// Places in `own` that have none.
     free: Vec<u32>,
-    /// Those that the driver named.
+    /// Buffers that the driver named.
     given: FxHashMap<BufferId, u32>,
 }
 
@@ -35,12 +35,12 @@ impl Holders {
         self.given.insert(buffer, 1);
     }
 
-    /// One more holder.
+    /// Adds a holder.
     pub(crate) fn hold(&mut self, buffer: BufferId) {
         *self.count(buffer) += 1;
     }
 
-    /// One holder less; whether that was the last.
+    /// Removes a holder; `true`: it was the last.
     pub(crate) fn release(&mut self, buffer: BufferId) -> bool {
         let count = self.count(buffer);
         *count -= 1;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_named_is_counted_beside() {
+    fn buffers_of_the_driver_are_counted_apart() {
         let mut holders = Holders::default();
         let (given, own) = (BufferId(0), holders.name(1));
         holders.adopt(given);

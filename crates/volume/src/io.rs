@@ -1,5 +1,5 @@
-//! Work under way outside the engine: names of inputs, outputs, computations and buffers, whom
-//! their answers are for, and the actions that the driver has not taken yet.
+//! Work under way outside the engine: names of inputs, outputs, computations and buffers, owners of
+//! their answers, and the actions that the driver has not taken yet.
 
 use crate::engine::{IoOwner, JobOwner};
 use crate::holders::Holders;
@@ -72,7 +72,7 @@ impl Io {
         io
     }
 
-    /// Takes what an input or output was for when it has ended.
+    /// Takes the purpose of an input or output that has ended.
     pub(crate) fn io_ended(&mut self, io: IoId) -> Option<(Slot, IoOwner)> {
         self.ios.remove(&io)
     }
@@ -84,7 +84,7 @@ impl Io {
         self.act(Action::Compute { job, work });
     }
 
-    /// Takes what a computation was for when it has ended.
+    /// Takes the purpose of a computation that has ended.
     pub(crate) fn job_ended(&mut self, job: JobId) -> Option<JobOwner> {
         self.jobs.remove(&job)
     }
@@ -100,19 +100,19 @@ impl Io {
         self.holders.adopt(buffer);
     }
 
-    /// One more holder of a buffer.
+    /// Adds a holder of a buffer.
     pub(crate) fn hold(&mut self, buffer: BufferId) {
         self.holders.hold(buffer);
     }
 
-    /// One holder less; the last lets the driver have it back.
+    /// Removes a holder; after the last the driver gets the buffer back.
     pub(crate) fn release(&mut self, buffer: BufferId) {
         if self.holders.release(buffer) {
             self.act(Action::Release(buffer));
         }
     }
 
-    /// One holder less of the buffer of an operand, if it has one.
+    /// Removes a holder of the buffer of an operand, if it has one.
     pub(crate) fn release_operand(&mut self, operand: Operand) {
         if let Operand::Buffer(buffer) = operand {
             self.release(buffer);

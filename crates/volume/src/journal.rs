@@ -1,4 +1,4 @@
-//! What is written to the ring of the journal, and the headers of chunks that records speak of.
+//! Writes to the ring of the journal, and headers of chunks that records name.
 //!
 //! Invariant: the blocks from the oldest record that the newest durable snapshot does not contain
 //! up to the head are never overwritten.
@@ -12,8 +12,8 @@ use pantile_format::volume::{BlockRun, ChunkHeader, LogicalStripe, PhysicalStrip
 use pantile_format::{Column, Crc64, Generation};
 
 impl Engine {
-    /// The next record: what is to be written where, one run or two around the end of the ring.
-    /// Moves the head behind it.
+    /// Encodes the next record, as one run or two around the end of the ring, and moves the head
+    /// behind it.
     ///
     /// One commit runs at a time, so the record before is durable.
     pub(crate) fn write_record(&mut self, changes: &[Change]) -> Vec<(DeviceBlock, Vec<u8>)> {
@@ -34,13 +34,13 @@ impl Engine {
         runs
     }
 
-    /// Whether a snapshot must come before the next record: less than half of the ring is certain
-    /// to be free.
+    /// Returns true if a snapshot must come before the next record: less than half of the ring is
+    /// certain to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
         self.records.is_low(self.geometry.journal_blocks())
     }
 
-    /// Whether so many more blocks of the ring are certain to be free.
+    /// Returns true if this many more blocks of the ring are certain to be free.
     pub(crate) fn journal_has_blocks(&self, blocks: u32) -> bool {
         self.records.has_free(blocks, self.geometry.journal_blocks())
     }
@@ -97,7 +97,7 @@ pub(crate) fn definition_bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Where the bytes of a record lie that begins at a block of the ring.
+/// Splits the bytes of a record that begins at a block of the ring into runs.
 pub(crate) fn record_runs(zones: &Zones, at: u32, bytes: &[u8]) -> Vec<(DeviceBlock, Vec<u8>)> {
     let (front, rest) = zones.record(at, (bytes.len() as u64 / BLOCK_BYTES) as u32);
     let (head, tail) = bytes.split_at((front.blocks * BLOCK_BYTES) as usize);

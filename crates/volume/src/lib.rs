@@ -1,10 +1,10 @@
 //! Decides, never does: a volume as a state machine. Events in, actions out.
 //!
 //! The design, its words and the reasons are in `docs/decisions/0001-volume.md`. This crate knows
-//! no bytes of user data, no files, no clock and no threads. What it stores is defined byte by byte
+//! no bytes of user data, no files, no clock and no threads. Its formats are defined byte by byte
 //! in `pantile_format::volume`. Buffers are numbers; parity and checksums are actions whose results
-//! come back as events. Whoever drives it (`pantile-host` with real bytes, `pantile-sim` with
-//! virtual time) must:
+//! come back as events. A driver (`pantile-host` with real bytes, `pantile-sim` with virtual time)
+//! must:
 //!
 //! * perform every action, in any order and at any speed, and report each exactly once;
 //! * keep a buffer until [`Action::Release`]; a buffer that an action fills exists from then on;

@@ -1,13 +1,13 @@
-//! Where blocks lie, told without beginning anything: for drivers that read them themselves.
+//! Places of blocks, without beginning anything: for drivers that read blocks themselves.
 //!
-//! A [`Lookup`] is true at the moment it is given, and needs not stay so: what it names may be
-//! written over right after. That is why it says the checksums. Content that has them was the
-//! newest at some moment since the question, so it is a right answer to a read that was asked
-//! before; content that has not is no answer at all, and whoever got it makes an ordinary request.
+//! A [`Lookup`] is true at the moment it is given; its places may be overwritten right after.
+//! Therefore it has the checksums. Content that has them was the newest at some moment since the
+//! question, so it is a right answer to a read that was asked before. Other content is no answer;
+//! the driver then makes an ordinary request.
 //!
-//! What lies on a device that is lost is told as a sum of what lies on others, by the plan that
-//! reads of the engine made for the same cells. Sources that have their checksums are of one stripe
-//! and one generation, so their sum is what the device had.
+//! Blocks of a lost device are given as sums of blocks of others, by the plan that reads of the
+//! engine made for the same cells. Sources that have their checksums are of one stripe and one
+//! generation, so their sum is the lost block.
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, RowKind};
@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks that lie side by side on one device.
+/// Adjacent blocks of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// The device.
     pub slot: Slot,
     /// The first of them.
     pub at: DeviceBlock,
-    /// What they were written with.
+    /// The generation of their write.
     pub generation: u64,
     /// The checksum of each.
     pub checksums: Vec<u64>,
@@ -35,15 +35,15 @@ pub struct Stretch {
 /// Blocks each of which is a sum of blocks that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mixture {
-    /// How many there are.
+    /// The number of blocks.
     pub blocks: u32,
     /// Stretches, the first block of each that is used, and the factors. None: zeros.
     pub terms: Vec<(usize, u32, Gf)>,
-    /// Where they would lie and what they must be, if memory knows.
+    /// Their place and their checksums, if memory knows.
     pub instead_of: Option<Stretch>,
 }
 
-/// Where a part of what was asked for is found.
+/// The source of a part of the blocks asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// In a stretch, from this block of it on.
@@ -52,24 +52,24 @@ pub enum Source {
     Made(usize, u32),
 }
 
-/// Where blocks lie, and what is to be made of what lies there.
+/// Places of blocks, and the sums to compute from them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
-    /// What is to be read.
+    /// The blocks to read.
     pub stretches: Vec<Stretch>,
-    /// What is to be computed.
+    /// The sums to compute.
     pub mixtures: Vec<Mixture>,
-    /// What was asked for, in order, in parts of so many blocks.
+    /// The sources of the blocks asked for, in order, with the number of blocks of each.
     pub parts: Vec<(Source, u32)>,
 }
 
 impl Stretch {
-    /// How many blocks it has.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u32 {
         self.checksums.len() as u32
     }
 
-    /// How long it is.
+    /// Returns the length.
     pub fn len_bytes(&self) -> usize {
         self.checksums.len() * BLOCK_BYTES as usize
     }
@@ -87,12 +87,12 @@ type CellRange = (CellIndex, Range<u32>);
 /// For each of some cells the blocks that are wanted of it, and all between them.
 type CellRanges = BTreeMap<CellIndex, Range<u32>>;
 
-/// Where blocks of a cell are read.
+/// Place of a cell's blocks among those read.
 struct Placed {
     stretch: usize,
-    /// Which block of the stretch the first of them is.
+    /// The block of the stretch that the first of them is.
     first: u32,
-    /// Which block of the cell it is.
+    /// The block of the cell that it is.
     start: u32,
 }
 
@@ -103,7 +103,7 @@ impl Placed {
     }
 }
 
-/// How lost cells are made.
+/// The computation of lost cells.
 struct Making {
     plan: Arc<Plan>,
     wanted: BTreeSet<CellIndex>,
@@ -112,8 +112,8 @@ struct Making {
 }
 
 impl Engine {
-    /// Where blocks lie, if the newest content of each lies on devices that have it and memory has
-    /// the checksums.
+    /// Returns the places of blocks, if the newest content of each is on devices that have it and
+    /// memory has the checksums.
     pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         // A volume that puts things away goes on until it gets a request.
         if !self.service.can_be_read() || self.cleaning.is_at_rest() || self.serves_nobody() || count == 0 {
@@ -143,7 +143,7 @@ impl Engine {
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();
         let user = |place: u32| UserBlock(first + u64::from(place));
-        // What is in the log, and the cells between that.
+        // Blocks in the log, and the cells between them.
         let mut from_log: Vec<u32> = Vec::new();
         let mut from_cells: Vec<CellRange> = Vec::new();
         let mut at = places.start;
@@ -182,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Where blocks of some cells of a stripe lie: for each of them its source.
+    /// Returns the source of each of some cells of a stripe.
     fn look_into_cells(&self, logical: u32, wanted: &[CellRange], found: &mut Lookup) -> Option<Vec<Source>> {
         if wanted.is_empty() {
             return Some(Vec::new());
@@ -214,7 +214,7 @@ impl Engine {
         wanted.iter().map(source).collect()
     }
 
-    /// How what is lost is made; `None`: the engine has not made it before.
+    /// Returns the computation of lost cells; `None`: the engine has not planned it before.
     fn making_of<'w>(
         &self,
         gone: &CellSet,
@@ -229,7 +229,7 @@ impl Engine {
         Some(Some(Making { plan, wanted, offsets }))
     }
 
-    /// Adds what is computed of stretches: for each cell that is made its mixture.
+    /// Adds the sums of stretches; returns the mixture of each computed cell.
     fn add_mixtures(
         &self,
         mapping: Mapping,
@@ -239,7 +239,7 @@ impl Engine {
     ) -> Option<BTreeMap<CellIndex, usize>> {
         let mut made = BTreeMap::new();
         for step in plan.steps.iter().filter(|step| wanted.contains(&step.target)) {
-            // A step that uses what another makes is the engine's.
+            // A step that uses computed cells is left to the engine.
             let term = |(cell, factor): &(CellIndex, Gf)| {
                 let (stretch, first) = placed.get(cell)?.of(offsets.start);
                 Some((stretch, first, *factor))
@@ -252,8 +252,8 @@ impl Engine {
         Some(made)
     }
 
-    /// Adds blocks of cells that are to be read, those that lie side by side as one: where each
-    /// cell's first is.
+    /// Adds blocks of cells that are to be read, adjacent ones as one; returns the place of each
+    /// cell's first.
     fn add_stretches(
         &self,
         mapping: Mapping,
@@ -282,7 +282,7 @@ impl Engine {
         Some(placed)
     }
 
-    /// Where blocks of a cell lie and what they must be, if memory knows.
+    /// Returns the place of a cell's blocks and their checksums, if memory knows.
     fn stretch_of(&self, mapping: Mapping, cell: CellIndex, offsets: &Range<u32>) -> Option<Stretch> {
         let (slot, at) = self.geometry.cell_block(mapping.physical, cell, offsets.start);
         let first = self.geometry.index_in_column(cell, offsets.start);

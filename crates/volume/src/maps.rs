@@ -1,8 +1,10 @@
-//! The maps: what the volume knows, and the changes that a record makes to it.
+//! The maps, and the changes that a record makes to them.
 //!
-//! Invariants, checked by [`Maps::check`]: a physical stripe has at most one logical owner and its
-//! owner maps to it; the live count of a log row is the number of user blocks mapped to it; a row
-//! without live blocks is free; a generation is used once.
+//! Invariants, checked by [`Maps::check`]:
+//!
+//! * a physical stripe has at most one logical owner, which maps to it;
+//! * the live count of a log row is the number of user blocks mapped to it;
+//! * a row without live blocks is free; a generation is used once.
 
 use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
@@ -13,7 +15,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 
-/// Where a logical stripe lies.
+/// The place of a logical stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) physical: u32,
@@ -23,16 +25,16 @@ pub(crate) struct Mapping {
 /// Logical stripes of one part of the table.
 const PART_STRIPES: u32 = 256;
 
-/// A part of which so many are mapped at the most has an entry for each; one of more has a place
-/// for every stripe.
+/// Parts with at most this many mapped stripes have an entry for each; others have a place for
+/// every stripe.
 const FEW_STRIPES: usize = 64;
 
-/// Where each logical stripe lies. It takes memory for what is mapped, a small multiple of what a
-/// snapshot has of it, however many stripes there are.
+/// The place of each logical stripe. Memory is in proportion to the mapped stripes: a small
+/// multiple of their size in a snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct StripeTable {
     len: usize,
-    /// Those in which something is mapped.
+    /// Parts in which something is mapped.
     parts: FxHashMap<u32, Part>,
     /// Their numbers, in order.
     order: BTreeSet<u32>,
@@ -118,7 +120,7 @@ impl StripeTable {
         self.parts.get(&number).and_then(|part| *part.get(place))
     }
 
-    /// Maps a stripe, or unmaps it; gives what it was mapped to.
+    /// Maps a stripe, or unmaps it; returns its mapping of before.
     fn set(&mut self, logical: u32, mapping: Option<Mapping>) -> Option<Mapping> {
         assert!((logical as usize) < self.len, "stripe {logical} of {}", self.len);
         let (number, place) = (logical / PART_STRIPES, (logical % PART_STRIPES) as u8);
@@ -173,8 +175,8 @@ impl PartialEq for StripeTable {
 
 impl Eq for StripeTable {}
 
-/// A set of numbers, as runs of consecutive ones: it takes memory for what is between them, and so
-/// nothing for how many there are.
+/// A set of numbers, as runs of consecutive ones: its memory depends on the number of gaps, not of
+/// members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
     /// The last of each run by its first; no two touch.
@@ -265,7 +267,7 @@ impl Numbers {
     }
 }
 
-/// Where a block in the log lies: its row, and which block of the row's user blocks it is.
+/// A place in the log: the row, and the number among the row's user blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) row: u32,
@@ -279,7 +281,7 @@ pub(crate) struct RowCell {
     pub(crate) checksum: u64,
 }
 
-/// How the blocks of a log row protect each other.
+/// Protection of the blocks of a log row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowKind {
     /// All columns of the log code: user blocks first, then parity.
@@ -299,7 +301,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// How many of its blocks are current.
+    /// Returns the number of its current blocks.
     pub(crate) fn live(&self) -> usize {
         self.blocks.iter().flatten().count()
     }
@@ -313,7 +315,7 @@ impl Row {
 /// One change of the maps; a record is a list of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A logical stripe has been written anew.
+    /// A logical stripe has been written again.
     Switch { logical: u32, physical: u32, generation: u64, digests: Vec<Option<Crc64>> },
     /// Logical stripes read as zeros.
     Unmap { first: u32, count: u32 },
@@ -323,15 +325,15 @@ pub(crate) enum Change {
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
     Member { slot: Slot, state: MemberState },
-    /// What happened, or what is wrong.
+    /// An event, or a fault.
     Note(Note),
-    /// Blocks of a stripe are written where they lie, with what the log has of them.
+    /// Blocks of a stripe, which the log has, are written home.
     Patch(StripePatch),
-    /// A stripe has what its patch said: the log holds its home blocks no more.
+    /// A stripe has the content of its patch: the log holds its home blocks no more.
     WentHome { logical: u32 },
 }
 
-/// A stripe of which some blocks are written where they lie.
+/// A stripe of which some blocks are written home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StripePatch {
     pub(crate) logical: u32,
@@ -343,15 +345,15 @@ pub(crate) struct StripePatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkPatch {
     pub(crate) slot: Slot,
-    /// Of its header from then on.
+    /// The digest of its header from then on.
     pub(crate) digest: Crc64,
-    /// Which of its blocks, and their checksums from then on.
+    /// The numbers of its blocks, and their checksums from then on.
     pub(crate) blocks: Vec<(u32, u64)>,
 }
 
 impl StripePatch {
-    /// By block that is written: the device, its cell, its offset in that and its checksum; of a
-    /// stripe that lies there.
+    /// Returns for each written block of a stripe in a place: device, cell, offset in the cell, and
+    /// checksum.
     pub(crate) fn places<'a>(
         &'a self,
         physical: u32,
@@ -372,7 +374,7 @@ impl StripePatch {
 }
 
 impl Change {
-    /// The generation of what it maps.
+    /// Returns the generation of the write that it maps.
     pub(crate) fn generation(&self) -> Option<u64> {
         match self {
             Change::Switch { generation, .. } => Some(*generation),
@@ -394,7 +396,7 @@ pub(crate) struct Maps {
     /// Blocks in the log, by logical stripe; no zeros.
     logged: BTreeMap<u32, u32>,
     stripe_blocks: u64,
-    /// Blocks of the log from here on are home blocks, so many of each stripe.
+    /// Blocks of the log from here on are home blocks, the same number of each stripe.
     user_blocks: u64,
     home_blocks: u64,
     rows: BTreeMap<u32, Row>,
@@ -402,7 +404,7 @@ pub(crate) struct Maps {
     members: Vec<MemberState>,
     /// The next generation.
     generation: u64,
-    /// What happened, and what is wrong.
+    /// Events and faults.
     notes: Notes,
 }
 
@@ -425,7 +427,6 @@ impl Maps {
         }
     }
 
-    /// Where a logical stripe lies.
     pub(crate) fn mapping(&self, logical: u32) -> Option<Mapping> {
         self.stripes.get(logical)
     }
@@ -434,17 +435,15 @@ impl Maps {
         &self.stripes
     }
 
-    /// Physical stripes without an owner.
     pub(crate) fn free(&self) -> &Numbers {
         &self.free
     }
 
-    /// Rows of the log that hold nothing.
     pub(crate) fn free_rows(&self) -> &Numbers {
         &self.free_rows
     }
 
-    /// Where a block lies in the log.
+    /// Returns the place of a block in the log.
     pub(crate) fn log_place(&self, block: UserBlock) -> Option<LogPlace> {
         self.log.get(&block).copied()
     }
@@ -453,7 +452,7 @@ impl Maps {
         self.log.contains_key(&block)
     }
 
-    /// Blocks of a range that lie in the log, ascending.
+    /// Returns the blocks of a range that are in the log, ascending.
     pub(crate) fn logged_within(
         &self,
         range: impl RangeBounds<UserBlock>,
@@ -461,7 +460,7 @@ impl Maps {
         self.log.range(range).map(|(&block, _)| block)
     }
 
-    /// Blocks that lie in the log.
+    /// Returns the number of blocks in the log.
     pub(crate) fn log_blocks(&self) -> usize {
         self.log.len()
     }
@@ -476,7 +475,6 @@ impl Maps {
         self.logged.get(&logical).copied().unwrap_or(0)
     }
 
-    /// Rows of the log in use.
     pub(crate) fn rows(&self) -> &BTreeMap<u32, Row> {
         &self.rows
     }
@@ -495,7 +493,6 @@ impl Maps {
         &self.members
     }
 
-    /// What happened, and what is wrong.
     pub(crate) fn notes(&self) -> &Notes {
         &self.notes
     }
@@ -515,7 +512,7 @@ impl Maps {
         self.generation - 1
     }
 
-    /// Takes so many generations from the next one on.
+    /// Takes this many generations from the next one on.
     pub(crate) fn use_generations(&mut self, count: usize) {
         self.generation += count as u64;
     }
@@ -525,7 +522,8 @@ impl Maps {
         self.generation = self.generation.max(least);
     }
 
-    /// A device is lost and misses what is written from a generation on; `false`: it was lost.
+    /// Notes that a device is lost and misses the writes from a generation on; `false`: it was
+    /// lost.
     pub(crate) fn lose(&mut self, slot: Slot, since: u64) -> bool {
         let missed_from = match self.members[slot.0 as usize] {
             MemberState::Lost { .. } => return false,
@@ -563,7 +561,6 @@ impl Maps {
         self.members = members.to_vec();
     }
 
-    /// Loads the state of a device.
     pub(crate) fn load_member(&mut self, slot: Slot, state: MemberState) {
         self.members[slot.0 as usize] = state;
     }
@@ -592,12 +589,10 @@ impl Maps {
         true
     }
 
-    /// Loads the next generation.
     pub(crate) fn load_generation(&mut self, generation: u64) {
         self.generation = generation;
     }
 
-    /// Loads what happened, and what is wrong.
     pub(crate) fn load_notes(&mut self, notes: Notes) {
         self.notes = notes;
     }
@@ -609,8 +604,8 @@ impl Maps {
         self.notes.written(first, u64::from(count) * self.stripe_blocks);
     }
 
-    /// Whether a volume may write a record of these changes: what it writes lies where nothing lay
-    /// before it, or, in place, the same.
+    /// Returns true if a volume can write a record of these changes: stripes and rows go to free
+    /// places, or to their own, and the log has all blocks of a patch.
     pub(crate) fn may_become(&self, changes: &[Change], geometry: &Geometry) -> bool {
         let (mut places, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let new_rows = changes.iter().filter_map(|change| match change {
@@ -688,7 +683,7 @@ impl Maps {
         }
     }
 
-    /// A block lies in the log from now on; `false`: it did already.
+    /// Puts a block into the log; `false`: it was there already.
     fn place_in_log(&mut self, block: UserBlock, place: LogPlace) -> bool {
         if block.0 < self.user_blocks {
             *self.logged.entry((block.0 / self.stripe_blocks) as u32).or_default() += 1;
@@ -726,20 +721,20 @@ impl Maps {
         }
     }
 
-    /// Whether a device takes part: it is written to, and read where it has what is wanted.
+    /// Returns true if a device takes part: it is written to, and read where it has the content.
     pub(crate) fn is_present(&self, slot: Slot) -> bool {
         !matches!(self.members[slot.0 as usize], MemberState::Lost { .. })
     }
 
-    /// Whether a device has its part of something written with a generation; `logical` for stripes,
+    /// Returns true if a device has its part of a write with a generation; `logical` for stripes,
     /// `None` for log rows.
     pub(crate) fn has(&self, slot: Slot, generation: u64, logical: Option<u32>) -> bool {
-        // What is no stripe lies before no cursor.
+        // Log rows are behind every cursor.
         let logical = LogicalStripe(logical.map_or(u64::MAX, u64::from));
         self.members[slot.0 as usize].has(Generation(generation), logical)
     }
 
-    /// Whether no device is lost or being rebuilt.
+    /// Returns true if no device is lost or being rebuilt.
     pub(crate) fn has_all_members(&self) -> bool {
         self.members.iter().all(|state| *state == MemberState::Present)
     }
@@ -837,7 +832,7 @@ mod tests {
         let geometry = geometry(1 << 31, 1 << 20);
         let mut maps = Maps::new(&geometry);
         assert_eq!((maps.free.runs.len(), maps.free_rows.runs.len(), maps.stripes.parts.len()), (1, 1, 0));
-        // One of each part is mapped: each takes a few times its 24 bytes of a snapshot.
+        // One stripe of each part is mapped: each takes a few times its 24 bytes of a snapshot.
         for part in 0..1000 {
             let logical = 1_000_000 * part + 255;
             let digests = Vec::new();

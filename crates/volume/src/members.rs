@@ -1,9 +1,9 @@
-//! Members: devices that come back or are new, and making again what they lack.
+//! Members: devices that come back or are new, and their rebuild.
 //!
 //! A device that comes takes part from a moment on in which nothing is being made durable: it
 //! becomes *rebuilding*, misses the generations from its loss up to that moment, and gets the maps
-//! as a snapshot. From then on it has every record and whatever is written. What it lacks is made
-//! again where the maps say that it lies, log rows first, then stripes in order, several devices
+//! as a snapshot. From then on it gets every record and every write. The blocks that it lacks are
+//! made again in their mapped places, log rows first, then stripes in order, several devices
 //! together:
 //!
 //! * nothing that the maps point to is overwritten: on this device these places hold nothing of
@@ -14,7 +14,7 @@
 //! * the cursor moves behind stripes that are written and flushed, and gets into a record now and
 //!   then, so that a restart goes on there.
 //!
-//! A stripe that a commit writes meanwhile is written to the device like to any other and needs no
+//! A stripe that a commit writes in between is written to the device like to any other and needs no
 //! rebuilding.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -33,21 +33,21 @@ const WINDOW_BLOCKS: u64 = 2048;
 /// Blocks made again between two flushes: 16 MiB.
 const FLUSHED_BLOCKS: u64 = 1 << 12;
 
-/// Blocks made again between two records of the cursor: 32 MiB, so much is made once more after a
+/// Blocks made again between two records of the cursor: 32 MiB, which are made once more after a
 /// crash. A record costs a flush.
 const RECORDED_BLOCKS: u64 = 1 << 13;
 
-/// Making again what devices lack.
+/// Rebuild of devices.
 #[derive(Debug, Default)]
 struct Rebuild {
-    /// The devices that the work under way is for. One that is lost meanwhile leaves.
+    /// The devices that the work under way is for. One that is lost leaves.
     slots: BTreeSet<Slot>,
     /// Devices whose log rows are all written.
     rows_done: BTreeSet<Slot>,
     /// The next log row to look at.
     next_row: u32,
     rows: BTreeMap<(u32, usize), (Slot, DeviceBlock)>,
-    /// What rows were made of, until they are flushed.
+    /// Content that rows are made of, until they are flushed.
     buffers: Vec<BufferId>,
     /// Rows under way, and the flush after them.
     rows_outstanding: usize,
@@ -57,7 +57,7 @@ struct Rebuild {
     /// Logical stripes under way.
     stripes: BTreeMap<u32, StripeAgain>,
     blocks_under_way: u64,
-    /// A flush of what was made again, or of nothing.
+    /// A flush of rebuilt blocks, or of nothing.
     flush: Option<Flush>,
     blocks_since_flush: u64,
     blocks_since_record: u64,
@@ -94,14 +94,14 @@ impl Rebuild {
     }
 }
 
-/// What is known of devices beside their states, which are in the maps.
+/// Properties of devices beside their states, which are in the maps.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     /// Devices that have come and take part from the next moment on in which nothing is being made
     /// durable. All are lost until then.
     arrivals: BTreeMap<Slot, Found>,
     rebuild: Option<Rebuild>,
-    /// How many times as long as the others each slow device takes; more than once.
+    /// The pace of each slow device: this many times as long as the others, more than once.
     pace: BTreeMap<Slot, u32>,
     /// Devices that were here when the volume was opened, ran separately and take no part.
     apart: Vec<(Slot, HistoryId)>,
@@ -112,7 +112,7 @@ impl Members {
         !self.arrivals.is_empty()
     }
 
-    /// A device is lost: what it was to do, and how slow it was, counts no more.
+    /// Forgets the work and the pace of a device that is lost.
     pub(crate) fn lose(&mut self, slot: Slot) {
         self.arrivals.remove(&slot);
         self.pace.remove(&slot);
@@ -127,12 +127,12 @@ impl Members {
         self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written)
     }
 
-    /// Tests whether a rebuild is further than any record says.
+    /// Returns true if a rebuild is further than any record says.
     pub(crate) fn have_unrecorded_rebuild(&self) -> bool {
         self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
     }
 
-    /// A device takes so many times as long as the others; 1: as long.
+    /// Sets the pace of a device: this many times as long as the others; 1: as long.
     pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
         match times {
             0 | 1 => _ = self.pace.remove(&slot),
@@ -149,7 +149,7 @@ impl Members {
         self.pace.contains_key(&slot)
     }
 
-    /// How many times as long as the others a device takes.
+    /// Returns the pace of a device: this many times as long as the others.
     pub(crate) fn pace(&self, slot: Slot) -> u32 {
         self.pace.get(&slot).copied().unwrap_or(1)
     }
@@ -158,14 +158,13 @@ impl Members {
         self.apart = apart.to_vec();
     }
 
-    /// Devices that ran separately, with their histories.
     pub(crate) fn apart(&self) -> &[(Slot, HistoryId)] {
         &self.apart
     }
 }
 
 impl Engine {
-    /// The session begins without all devices: it writes a record before it serves anybody.
+    /// Begins a session without all devices: it writes a record before it serves.
     pub(crate) fn begin_provisionally(&mut self) {
         self.records.begin_provisionally();
     }
@@ -175,8 +174,8 @@ impl Engine {
         let known = self.maps.members().get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
             self.members.arrivals.insert(slot, found);
-            // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
-            // order lets it in.
+            // If a superblock must be written first, flushes wait for it: an orderly end lets the
+            // device in.
             self.records.want_if(self.snapshots.is_closed());
         }
     }
@@ -192,7 +191,7 @@ impl Engine {
             self.records.want();
         }
         self.admitted_to_owed();
-        // With another device to read from, what could not be had may be.
+        // Lost blocks may be readable with another device.
         self.damage.retry_broken();
     }
 
@@ -207,7 +206,7 @@ impl Engine {
             .collect()
     }
 
-    /// Begins what can be begun.
+    /// Begins work that can begin.
     pub(crate) fn drive_rebuild(&mut self) {
         while !self.service.has_failed() {
             let rebuilding = self.rebuilding();
@@ -215,7 +214,7 @@ impl Engine {
             let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();
             if slots.is_empty() || slots != rebuild.slots {
                 if !rebuild.is_idle() {
-                    // Whoever is new waits until what was begun for others is done.
+                    // A new device waits until the work begun for others is done.
                     self.members.rebuild = Some(rebuild);
                     return;
                 }
@@ -223,7 +222,7 @@ impl Engine {
                     return;
                 }
                 if !slots.is_subset(&rebuild.slots) {
-                    // One more: it lacks rows that have been passed.
+                    // A new device lacks rows that have been passed.
                     rebuild.next_row = 0;
                 }
                 rebuild.rows_done.retain(|slot| slots.contains(slot));
@@ -231,7 +230,7 @@ impl Engine {
                 rebuild.next = rebuilding.iter().map(|&(_, cursor)| cursor).min().unwrap_or(0);
             }
             if self.is_redoing() || rebuild.rows_outstanding > 0 {
-                // It goes on when what is being written is written.
+                // It goes on when writes under way are done.
                 self.members.rebuild = Some(rebuild);
                 return;
             }
@@ -283,7 +282,7 @@ impl Engine {
         self.rebuild_part_done();
     }
 
-    /// A cell of a row is there, or cannot be had.
+    /// Takes a cell of a row; `None`: it is lost.
     pub(crate) fn rebuilt_row_cell(&mut self, row: u32, cell: usize, content: Option<Operand>) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let place = rebuild.rows.remove(&(row, cell));
@@ -320,7 +319,7 @@ impl Engine {
         while rebuild.next < self.geometry.logical_stripes() && rebuild.blocks_under_way < most {
             let logical = rebuild.next;
             if self.patching.is_locked(logical) {
-                // It goes on when it is written.
+                // It goes on when writes under way are done.
                 break;
             }
             rebuild.next += 1;
@@ -360,8 +359,7 @@ impl Engine {
         }
     }
 
-    /// Flushes what was made again, now and then and at the end; whether the cursor has moved
-    /// already.
+    /// Flushes rebuilt blocks, now and then and at the end; `true`: the cursor has moved already.
     fn flush_rebuild(&mut self) -> bool {
         let ends = self.geometry.logical_stripes();
         let cursor = self.rebuilding().iter().map(|&(_, cursor)| cursor).min().unwrap_or(ends);
@@ -381,7 +379,7 @@ impl Engine {
         false
     }
 
-    /// A block of a stripe is there, or cannot be had.
+    /// Takes a block of a stripe; `None`: it is lost.
     pub(crate) fn rebuilt_block(&mut self, logical: u32, index: usize, content: Option<Operand>) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get_mut(&logical) else { return };
@@ -392,8 +390,8 @@ impl Engine {
         }
         let generation = stripe.mapping.generation;
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
-            // More is lost than can be made again. What of it is data that cannot be had is found
-            // when it is to be written anew.
+            // Too much is lost to rebuild the stripe. Its lost data blocks are found when it is
+            // written again.
             for slot in stripe.slots.clone() {
                 self.was_not_made_again(slot, logical.into());
             }
@@ -481,7 +479,7 @@ impl Engine {
         self.pins.unpin(stripe.mapping.physical);
     }
 
-    /// What was made again before a flush began is on the devices: the cursor moves.
+    /// Moves the cursor: all that was made again before a flush began is on the devices.
     fn rebuild_flushed(&mut self) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(flush) = rebuild.flush.take() else { return };
@@ -494,7 +492,7 @@ impl Engine {
         }
     }
 
-    /// One part of the rows under way is done; after all of them they are flushed.
+    /// Ends a part of the rows under way; after all of them they are flushed.
     fn rebuild_part_done(&mut self) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         rebuild.rows_outstanding -= 1;

@@ -4,8 +4,8 @@
 //! commit after another; *taken*, by the commit under way. The newest that has a block counts, and
 //! a trim of a whole stripe is older than the blocks of its age.
 //!
-//! A stripe is in one of committing and taken at most. A flush waits for what was dirty when it
-//! came, a write only while memory is full.
+//! A stripe is in at most one of committing and taken. A flush waits for blocks that were dirty
+//! when it came, a write only while memory is full.
 
 use crate::contents::{Contents, StripeBlocks};
 use crate::staging::StageId;
@@ -13,7 +13,7 @@ use crate::{Operand, RequestId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
+/// Dirty blocks that start a commit without a flush: 16 MiB.
 pub const DIRTY_BLOCKS_MARK: usize = 4096;
 
 /// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there
@@ -67,20 +67,20 @@ pub(crate) struct Memory {
     dirty: Dirty,
     committing: Dirty,
     taken: Dirty,
-    /// Flushes of what is dirty.
+    /// Flushes of dirty blocks.
     flushes: Vec<RequestId>,
-    /// Flushes of what is older than that.
+    /// Flushes of older blocks.
     committing_flushes: Vec<RequestId>,
     /// Writes that are answered when there is less in memory.
     writes: VecDeque<RequestId>,
     /// Dirty blocks that start a commit.
     mark: usize,
-    /// What is dirty is to be made durable although no flush waits.
+    /// Dirty blocks are to be made durable although no flush waits.
     is_wanted: bool,
 }
 
 impl Memory {
-    /// Nothing; so many dirty blocks will start a commit.
+    /// An empty memory in which this many dirty blocks start a commit.
     pub(crate) fn with_mark(mark: usize) -> Memory {
         Memory {
             dirty: Dirty::default(),
@@ -94,7 +94,6 @@ impl Memory {
         }
     }
 
-    /// Dirty blocks that start a commit.
     pub(crate) fn mark(&self) -> usize {
         self.mark
     }
@@ -148,17 +147,15 @@ impl Memory {
         self.dirty.blocks.take(logical)
     }
 
-    /// Tests whether so much is dirty that a commit starts.
+    /// Returns true if dirty blocks are so many that a commit starts.
     pub(crate) fn is_at_mark(&self) -> bool {
         self.dirty.blocks.len() >= self.mark
     }
 
-    /// Blocks that are dirty.
     pub(crate) fn dirty_blocks(&self) -> usize {
         self.dirty.blocks.len()
     }
 
-    /// Dirty blocks of a stripe.
     pub(crate) fn dirty_blocks_of(&self, logical: u32) -> usize {
         self.dirty.blocks.stripe(logical).len()
     }
@@ -189,32 +186,31 @@ impl Memory {
         true
     }
 
-    /// Answers requests when what is committing is durable.
+    /// Answers requests when committing blocks are durable.
     pub(crate) fn hold_until_committed(&mut self, ids: impl IntoIterator<Item = RequestId>) {
         self.committing_flushes.extend(ids);
     }
 
-    /// Tests whether a flush waits for what is dirty.
+    /// Returns true if a flush waits for dirty blocks.
     pub(crate) fn has_flushes(&self) -> bool {
         !self.flushes.is_empty()
     }
 
-    /// Takes the flushes of what was committing.
+    /// Takes the flushes of blocks that were committing.
     pub(crate) fn take_committed(&mut self) -> Vec<RequestId> {
         std::mem::take(&mut self.committing_flushes)
     }
 
-    /// Takes all flushes.
     pub(crate) fn take_flushes(&mut self) -> Vec<RequestId> {
         self.flushes.drain(..).chain(self.committing_flushes.drain(..)).collect()
     }
 
-    /// Makes what is dirty durable although no flush waits.
+    /// Makes dirty blocks durable although no flush waits.
     pub(crate) fn want_commit(&mut self) {
         self.is_wanted = true;
     }
 
-    /// Tests for a wish to commit what is dirty.
+    /// Returns true if dirty blocks are to be committed without a flush.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted
     }
@@ -271,7 +267,7 @@ impl Memory {
         self.dirty.unstaged.insert(logical);
     }
 
-    /// The next stripe to write ahead: what is committing first.
+    /// Returns the next stripe to write ahead, committing ones first.
     pub(crate) fn next_to_stage(&self) -> Option<(Age, u32)> {
         let committing = self.committing.unstaged.first().map(|&logical| (Age::Committing, logical));
         committing.or_else(|| self.dirty.unstaged.first().map(|&logical| (Age::Dirty, logical)))
@@ -291,12 +287,12 @@ impl Memory {
         of.blocks.stripe(logical).iter().map(|&(_, content)| content).collect()
     }
 
-    /// Names what is written ahead of a stripe.
+    /// Names the stage of a stripe that is written ahead.
     pub(crate) fn is_staged(&mut self, age: Age, logical: u32, id: StageId) {
         self.age_mut(age).staged.insert(logical, id);
     }
 
-    /// A dirty stripe is written to or trimmed: the name of what was written ahead of it.
+    /// Takes the stage of a dirty stripe that is written or trimmed.
     pub(crate) fn unstage(&mut self, logical: u32) -> Option<StageId> {
         self.dirty.unstaged.remove(&logical);
         self.dirty.staged.remove(&logical)
@@ -310,7 +306,7 @@ impl Memory {
         self.committing.unstaged.clone()
     }
 
-    /// A commit takes what is committing, but for stripes that wait and for trims beyond the room
+    /// Moves committing blocks to a commit, but for stripes that wait and for trims beyond the room
     /// in its record.
     pub(crate) fn take(&mut self, waiting: &BTreeSet<u32>, room: u64) {
         let mut unmapped = BTreeSet::new();
@@ -319,7 +315,7 @@ impl Memory {
         let mut last = None;
         for logical in std::mem::take(&mut self.committing.unmapped) {
             let goes_on = last == Some(logical.wrapping_sub(1));
-            // The trim of a stripe that is written afterwards goes with what is written.
+            // The trim of a stripe that is written afterwards goes with the writes.
             if waiting.contains(&logical) || (blocks.stripe(logical).is_empty() && !goes_on && runs_left == 0)
             {
                 self.committing.unmapped.insert(logical);
@@ -335,17 +331,17 @@ impl Memory {
         self.taken = Dirty { blocks, unmapped, staged, unstaged: BTreeSet::new() };
     }
 
-    /// What the commit under way takes.
+    /// Blocks that the commit under way takes.
     pub(crate) fn taken(&self) -> &Dirty {
         &self.taken
     }
 
-    /// The commit is durable: what it took, which memory has no longer.
+    /// Ends a commit that is durable: returns its blocks, which memory has no longer.
     pub(crate) fn end_commit(&mut self) -> Dirty {
         std::mem::take(&mut self.taken)
     }
 
-    /// The commit came to nothing: what it took is to be taken again.
+    /// Undoes a commit: its blocks are to be taken again.
     pub(crate) fn undo_commit(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         self.committing.blocks.put_all_back(taken.blocks);

@@ -1,17 +1,16 @@
-//! What happened to the volume and what is wrong with it: kept in memory as it is, and on the
-//! devices as notes of records.
+//! Events and faults of the volume: kept in memory, and on the devices as notes of records.
 //!
-//! [`Notes`] are those that count, [`Noting`] what of them no record has yet, and what devices did in
-//! this session. The errors of a device are those of before this session and those since.
+//! [`Notes`] are those that count. [`Noting`] has those without a record, and the work of devices
+//! in this session. The errors of a device are those of before this session and those since.
 //!
-//! A note counts in memory at once. It gets into the next record that is written, or, where
-//! somebody must be able to rely on it, one is written for it. A snapshot takes all of them (the
-//! state), so that none is owed afterwards.
+//! A note counts in memory at once. It gets into the next record that is written; if the note must
+//! be durable, a record is written for it. A snapshot takes all of them (the state), so that none
+//! is pending afterwards.
 //!
-//! * *Events* and what is known of *devices*: every loss with its reason, every return; errors
+//! * *Events*, and the history of *devices*: every loss with its reason, every return; errors
 //!   counted on a device as long as it is that device.
-//! * *Ranges* that are lost: blocks that could not be had when they were read or to be written
-//!   again. The record that maps them says that they are written ([`crate::maps::Maps::apply`]).
+//! * *Ranges* that are lost: blocks that could not be read, or not be written again. The record
+//!   that maps them says that they are written ([`crate::maps::Maps::apply`]).
 //! * The last *scrub*, so that a restart goes on with it.
 //! * Chunks and log blocks that are *bad* ([`crate::bad`]).
 
@@ -44,7 +43,7 @@ pub(crate) fn kept_count(count: u64) -> u64 {
 /// A range that is lost: its end, and since when.
 type Range = (u64, i64);
 
-/// All notes that count.
+/// All valid notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Notes {
     room: StateRoom,
@@ -52,7 +51,7 @@ pub(crate) struct Notes {
     pub(crate) events: VecDeque<EventNote>,
     pub(crate) scrub: Option<ScrubNote>,
     pub(crate) bad: BadChunks,
-    /// By their first block; none overlap.
+    /// Lost ranges by their first block; none overlap.
     ranges: BTreeMap<u64, Range>,
     /// They were read from a state.
     pub(crate) is_read: bool,
@@ -110,7 +109,7 @@ impl Notes {
         self.cut(first.0, first.0 + count);
     }
 
-    /// Takes what is stored from one block up to another out of the ranges.
+    /// Takes a range of blocks out of the lost ranges.
     fn cut(&mut self, from: u64, to: u64) {
         if self.ranges.is_empty() {
             return;
@@ -144,7 +143,7 @@ impl Notes {
         }
     }
 
-    /// What is wrong with which blocks, from the lowest on.
+    /// Returns the lost ranges, from the lowest on.
     pub(crate) fn ranges(&self) -> Vec<RangeNote> {
         let range = |(&first, &(end, since)): (&u64, &Range)| RangeNote {
             first: UserBlock(first),
@@ -155,7 +154,7 @@ impl Notes {
         self.ranges.iter().map(range).collect()
     }
 
-    /// Whether anything is wrong with any block.
+    /// Returns true if any block is lost.
     pub(crate) fn has_ranges(&self) -> bool {
         !self.ranges.is_empty()
     }
@@ -166,7 +165,7 @@ impl Notes {
         self.ranges.range(..end).any(|(_, range)| range.0 > first.0)
     }
 
-    /// What is lost of a range, as first block and number.
+    /// Returns the lost parts of a range, as first block and number.
     pub(crate) fn lost_within(&self, first: UserBlock, count: u64) -> impl Iterator<Item = (UserBlock, u64)> {
         let end = first.0 + count;
         self.ranges.range(..end).filter_map(move |(&from, range)| {
@@ -175,7 +174,7 @@ impl Notes {
         })
     }
 
-    /// All of them, for a snapshot.
+    /// Returns all of them, for a snapshot.
     fn all(&self) -> Vec<Note> {
         let (all_bad, bad) = self.bad.kept(self.room.bad);
         let mut devices = self.devices.clone();
@@ -189,7 +188,7 @@ impl Notes {
         notes.chain(bad.into_iter().map(Note::Bad)).collect()
     }
 
-    /// Those of a state.
+    /// Reads those of a state.
     pub(crate) fn of_state(state: &State, geometry: &Geometry) -> Notes {
         let mut notes = Notes::new(geometry);
         state.notes.iter().for_each(|note| notes.apply(note));
@@ -211,13 +210,13 @@ fn nothing_known(slot: Slot) -> DeviceNote {
     }
 }
 
-/// Notes that no record has yet, and what the next one will be of.
+/// Notes that no record has yet, and counts for the next ones.
 #[derive(Debug)]
 pub(crate) struct Noting {
     owed: VecDeque<Note>,
     /// Seconds since 1970, as the driver told last; 0: it never did.
     now: i64,
-    /// What the driver says of a device that it is about to call gone.
+    /// The driver's reason for the device that it is about to call gone.
     why: BTreeMap<Slot, (Reason, i32)>,
     /// A write has just failed that the volume takes for the loss of its device.
     write_failed: bool,
@@ -228,7 +227,7 @@ pub(crate) struct Noting {
 }
 
 impl Noting {
-    /// What was known of devices before this session.
+    /// Begins a session with the notes on devices from before.
     pub(crate) fn after(notes: &Notes, slots: usize) -> Noting {
         let known = notes.devices.iter();
         let before = known.map(|(&slot, note)| (slot, (note.checksum_errors, note.media_errors)));
@@ -242,7 +241,6 @@ impl Noting {
         }
     }
 
-    /// Seconds since 1970, as the driver told last.
     pub(crate) fn now(&self) -> i64 {
         self.now
     }
@@ -251,7 +249,7 @@ impl Noting {
         self.now = now;
     }
 
-    /// The end of an input or output is handled: whether it is a write that failed.
+    /// Notes whether the input or output that has just ended is a write that failed.
     pub(crate) fn set_write_failed(&mut self, is_failed: bool) {
         self.write_failed = is_failed;
     }
@@ -261,12 +259,12 @@ impl Noting {
         &self.counts
     }
 
-    /// Counts blocks of a device that are what they should be.
+    /// Counts good blocks of a device.
     pub(crate) fn count_read(&mut self, slot: Slot, blocks: u64) {
         self.counts[slot.0 as usize].blocks_read += blocks;
     }
 
-    /// Counts blocks and headers of a device that are not what they should be.
+    /// Counts wrong blocks and headers of a device.
     pub(crate) fn count_wrong(&mut self, slot: Slot, wrong: u64) {
         self.counts[slot.0 as usize].checksum_errors += wrong;
     }
@@ -321,12 +319,12 @@ impl Engine {
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
     }
 
-    /// What the driver knows of a device that it calls gone next.
+    /// Keeps the driver's reason for the device that it calls gone next.
     pub(crate) fn tell_why(&mut self, slot: Slot, reason: Reason, errno: i32) {
         self.noting.why.insert(slot, (reason, errno));
     }
 
-    /// What is known of a device, what it has done in this session included.
+    /// Returns the history of a device, this session included.
     pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
         let known = self.maps.notes().devices.get(&slot).copied().unwrap_or(nothing_known(slot));
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
@@ -357,7 +355,7 @@ impl Engine {
     pub(crate) fn note_arrival(&mut self, slot: Slot, is_new: bool) {
         self.noting.why.remove(&slot);
         if is_new {
-            // What another device did is not held against it.
+            // Errors of the old device are not those of the new one.
             self.noting.forget_errors(slot);
             let lost = self.device_note(slot);
             self.note(Note::Device(lost), false);
@@ -366,7 +364,7 @@ impl Engine {
         self.event(if is_new { EventKind::NEW } else { EventKind::BACK }, Some(slot), 0);
     }
 
-    /// Blocks cannot be had: kept until they are written again or can be.
+    /// Notes lost blocks, until they are written again or can be read.
     pub(crate) fn note_lost(&mut self, blocks: &[UserBlock]) {
         let lost = |block: &&UserBlock| !self.maps.notes().is_lost(**block, 1);
         let new: Vec<UserBlock> = blocks.iter().filter(lost).copied().collect();
@@ -392,8 +390,7 @@ impl Engine {
         }
     }
 
-    /// What users wrote is durable: it is what they wrote. Whoever waits for that waits for the
-    /// record of what was lost.
+    /// Notes that users' blocks are durable. If they were lost, users wait for the record of that.
     pub(crate) fn note_rewritten(&mut self, blocks: &[UserBlock]) {
         if !self.maps.notes().has_ranges() {
             return;
@@ -404,13 +401,13 @@ impl Engine {
         }
     }
 
-    /// What a device lacks of the last record is what a crash left of it, and written again by now:
-    /// no device is said to have given wrong blocks for that.
+    /// Takes back wrong blocks that a crash left in the last record. They are written again, and no
+    /// device is to blame.
     pub(crate) fn forgive_what_a_crash_left(&mut self) {
         self.noting.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
     }
 
-    /// A person knows of a device's errors: what comes after is counted anew.
+    /// Counts a device's errors from now on: a person knows of those before.
     pub(crate) fn clear_errors(&mut self, slot: Slot) {
         if !self.noting.forget_errors(slot) {
             return;
@@ -435,7 +432,7 @@ impl Engine {
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);
     }
 
-    /// Brings what is counted all the time up to now.
+    /// Notes the present counts of devices and of the scrub, if they have changed.
     fn refresh_notes(&mut self) {
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             let now = self.device_note(slot);
@@ -464,7 +461,7 @@ impl Engine {
         while let Some(note) = self.noting.owed.front().filter(|note| note.len_bytes() <= left).copied() {
             self.noting.owed.pop_front();
             if let Note::Bad(bad @ BadNote { is_bad: true, .. }) = note {
-                // What was written since is good, by a record that may be older than this one.
+                // Chunks written since are good, by a record that may be older than this one.
                 let parts = self.maps.notes().bad.still_bad(&bad);
                 if parts[..] != [bad] {
                     parts.into_iter().rev().for_each(|part| self.noting.owed.push_front(Note::Bad(part)));
@@ -474,7 +471,7 @@ impl Engine {
             left -= note.len_bytes();
             changes.push(Change::Note(note));
         }
-        // What has no room is for the next.
+        // Notes without room are for the next record.
         self.records.want_if(!self.noting.owed.is_empty());
         changes
     }
@@ -542,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_not_lost() {
+    fn written_blocks_are_not_lost() {
         let of = |notes: &Notes| -> Vec<(u64, u64)> {
             notes.ranges().iter().map(|range| (range.first.0, range.count)).collect()
         };
@@ -560,7 +557,7 @@ mod tests {
         assert_eq!(of(&notes), [(35, 5)]);
     }
 
-    /// What a stranger says of his devices is counted on from, and added up.
+    /// Counts of a hostile device are capped, so that sums of them do not overflow.
     #[test]
     fn counts_that_cannot_be_are_the_most_that_may_be_and_never_none() {
         let mut notes = notes("raid6:2");

@@ -1,26 +1,24 @@
-//! Opening: from what the devices hold to an engine that serves.
+//! Opening: from the content of devices to an engine that serves.
 //!
-//! 1. Read the superblocks and the journal of every device. The newest superblock counts, but a
-//!    session that has written neither record nor snapshot has changed nothing and counts no more
-//!    than the session it began from: it may be on a device that the others went on without. A
-//!    device whose session did change something that the newest does not go on from ran separately:
-//!    the volume does without it, or is not opened ([`lineage`]). Rings are read a few at a time
-//!    and piece by piece; only their whole records are kept, each once ([`crate::rings`]).
+//! 1. Read the superblocks and the journal of every device. The newest superblock counts. A session
+//!    that has written neither record nor snapshot has changed nothing and counts no more than the
+//!    session it began from: it may be on a device that the others went on without. If a session
+//!    changed something that the newest does not go on from, its device ran separately: the volume
+//!    does without it, or is not opened ([`lineage`]). Rings are read a few at a time and piece by
+//!    piece; only their whole records are kept, each once ([`crate::rings`]).
 //! 2. Read the newest snapshot from any device that has it whole and replay the records that follow
 //!    in sequence, each at the block behind the one before. Records from `first_record` of the
-//!    newest session on must be of that session; of older ones the highest session counts: what a
-//!    crash made us forget can never come back.
+//!    newest session on must be of that session. Of older ones the highest session counts: content
+//!    that a crash made us forget can never come back.
 //! 3. All but the last record were durable before the last was written. The last is durable only if
-//!    what it maps is there: every block that it wrote, on every device that is present, is read
-//!    and held against its checksum. If a block cannot be had even from the others, the record is
-//!    forgotten. If it can, the record counts once it and all of its stripes and rows are on every
-//!    device that is present, written again, byte for byte: until then nothing of the state before
-//!    it has been touched.
-//! 4. What was found is flushed, and a new session begins: its superblock is durable on every
-//!    device that is present before anything else is written; then its copies are. If a device is
-//!    missing it may bring a record that nobody has heard of, as long as the session has written
-//!    nothing (see 1); so that such a session is not undone with what it was read from, it writes a
-//!    record before it serves.
+//!    every block that it wrote, on every device that is present, has its checksum. If a block
+//!    cannot be computed even from the others, the record is forgotten. Otherwise the record, with
+//!    all of its stripes and rows, is written again to the devices that lack some of it, byte for
+//!    byte. Then it counts; until then nothing of the state before it has been touched.
+//! 4. All of it is flushed, and a new session begins: its superblock is durable on every device
+//!    that is present before anything else is written; then its copies are. As long as the session
+//!    has written nothing, a missing device may bring an unknown record and undo it (see 1). So
+//!    without all devices it writes a record before it serves.
 
 mod blank;
 mod error;
@@ -69,7 +67,7 @@ enum Reading {
     State(Slot),
     /// A piece of a ring, from this block on.
     Journal(Slot, u32),
-    /// One block of a ring that could not be read at once.
+    /// A block of a ring that could not be read in one piece.
     JournalBlock(Slot, u32),
     Begin(Slot),
 }
@@ -85,7 +83,7 @@ struct Seen {
 /// A ring that is being read.
 #[derive(Debug)]
 struct Ring {
-    /// What could not be read is zeros.
+    /// Content; zeros where it could not be read.
     bytes: Vec<u8>,
     /// The first block that is not asked for.
     next: u32,
@@ -98,10 +96,10 @@ pub(crate) struct Opening {
     geometry: Geometry,
     phase: Phase,
     gone: Vec<bool>,
-    /// By slot, those that are this volume's, each with the turn that it was found at; the copy at
+    /// By slot, superblocks of this volume, each with the turn that it was found at; the copy at
     /// the end has none.
     superblocks: Vec<Vec<(Option<u64>, Superblock)>>,
-    /// By slot, whether the device has a superblock of another volume or for another slot.
+    /// By slot, true if the device has a superblock of another volume or for another slot.
     others: Vec<bool>,
     newest: Option<Superblock>,
     /// Devices to try for the snapshot.
@@ -110,11 +108,11 @@ pub(crate) struct Opening {
     /// Devices to try for the state, once there is one to be read.
     state_sources: Option<Vec<Slot>>,
     base: Option<Maps>,
-    /// Devices whose ring is still to be read, and those whose ring is being read.
+    /// Devices whose ring is still to be read.
     unread: VecDeque<Slot>,
     reading: BTreeMap<Slot, Ring>,
     rings: Rings,
-    /// What `fresh` was given to [`Opening::new`].
+    /// The argument `fresh` of [`Opening::new`].
     fresh: HistoryId,
     ios: BTreeMap<IoId, Reading>,
     counter: u64,
@@ -127,12 +125,12 @@ pub(crate) struct Opening {
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
     /// The maps without the last record, to fall back to.
     before: Option<(Maps, u64, u32)>,
-    /// What that says of members is in no record if the last is forgotten.
+    /// The states of members in that record; no record has them if the last is forgotten.
     unrecorded: bool,
     /// The newest session that has changed anything.
     base_session: Session,
     seen: Seen,
-    /// The first generation of the last record: what a device that is not there may lack.
+    /// The first generation of the last record, which a missing device may lack.
     since: u64,
     /// Devices that answer and hold nothing of the volume.
     blank: Vec<Slot>,
@@ -219,7 +217,6 @@ impl Opening {
         IoId(self.counter)
     }
 
-    /// Takes an event.
     pub(crate) fn handle(&mut self, event: Event) {
         if matches!(self.phase, Phase::Verify | Phase::Again) {
             if let Event::DeviceGone(slot) = event {
@@ -277,7 +274,7 @@ impl Opening {
                     self.superblocks[slot.0 as usize].push((turn, found));
                 }
                 Ok(_) => self.others[slot.0 as usize] = true,
-                // What a later program wrote is not to be written over.
+                // Content of a later program is not overwritten.
                 Err(FormatError::Newer { .. } | FormatError::Features { .. }) => {
                     self.others[slot.0 as usize] = true;
                 }
@@ -289,7 +286,7 @@ impl Opening {
             (Reading::Journal(slot, from) | Reading::JournalBlock(slot, from), IoResult::Bytes(bytes)) => {
                 self.had_of_ring(slot, from, bytes);
             }
-            // What cannot be read may be what nobody needs: the piece is read block by block.
+            // Unreadable blocks may be unused ones: the piece is read block by block.
             (Reading::Journal(slot, from), IoResult::MediaError) => self.read_piece_by_block(slot, from),
             (Reading::JournalBlock(slot, from), IoResult::MediaError) => self.had_of_ring(slot, from, &[]),
             (
@@ -327,7 +324,7 @@ impl Opening {
         }
     }
 
-    /// Whether a superblock is one of this volume for this slot, and says what the geometry says.
+    /// Returns true if a superblock is of this volume and slot, and fits the geometry.
     fn is_ours(&self, slot: Slot, found: &Superblock) -> bool {
         let Geometry { volume, code, placement, .. } = &self.geometry;
         found.volume == *volume
@@ -360,7 +357,7 @@ impl Opening {
         found.max_by_key(|superblock| (superblock.session, superblock.update))
     }
 
-    /// Whether a device has something that the session of its superblock wrote.
+    /// Returns true if a device has something that the session of its superblock wrote.
     fn is_established(&self, slot: Slot, superblock: &Superblock) -> bool {
         let Superblock { session, first_record, .. } = *superblock;
         let has_snapshot = superblock.snapshot.is_some_and(|snapshot| snapshot.session == session);
@@ -388,7 +385,7 @@ impl Opening {
             }
         };
         self.base_session = base_session;
-        // What ran separately is left as it is, and counts as not there.
+        // Devices that ran separately are left as they are, and count as missing.
         for (slot, _) in &apart {
             self.gone[slot.0 as usize] = true;
             self.others[slot.0 as usize] = true;
@@ -397,8 +394,8 @@ impl Opening {
             let known = known.iter().map(|known| &known.superblock);
             known.filter(|block| apart.iter().all(|(slot, _)| *slot != block.slot))
         };
-        // Sessions that changed nothing are gone on from, too: what was begun is never begun again
-        // under the same name.
+        // Histories of sessions that changed nothing become ancestors, too, and session numbers go
+        // on behind theirs.
         let is_new = |history: &HistoryId| newest.history != *history && !newest.ancestors.contains(history);
         let begun: BTreeSet<HistoryId> = blocks().map(|block| block.history).filter(is_new).collect();
         let behind = newest.ancestors.len().min(2);
@@ -412,7 +409,7 @@ impl Opening {
         self.apart = apart;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             if self.superblocks[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
-                // What is another's is not written to: it counts as not there.
+                // Devices of others are not written to: they count as missing.
                 if !self.others[slot.0 as usize] {
                     self.blank.push(slot);
                 }
@@ -440,7 +437,7 @@ impl Opening {
         }
     }
 
-    /// Whether as many devices are there as are needed; else that is the end.
+    /// Returns true if there are enough devices; else ends the opening with an error.
     fn are_enough(&mut self, older: Vec<Slot>) -> bool {
         let need = self.geometry.slots() - self.geometry.tolerance();
         let have = self.gone.iter().filter(|gone| !**gone).count();
@@ -453,10 +450,10 @@ impl Opening {
         are_enough
     }
 
-    /// Devices that the maps count on and that are of a time before: copies, or put back from a
-    /// backup. A session begins with its superblock on every device that takes part; a device
-    /// without that of the newest session that has changed anything was not there. What it lacks is
-    /// not known, so all of it is made anew.
+    /// Returns devices that the maps count on and that are of an earlier time: copies, or restored
+    /// from a backup. A session begins with its superblock on every device that takes part; a
+    /// device without that of the newest session that has changed anything was not there. All of it
+    /// is rebuilt, because nothing says which blocks it lacks.
     fn older(&self, maps: &Maps) -> Vec<Slot> {
         let counts = |slot: &Slot| match maps.members()[slot.0 as usize] {
             MemberState::Present => true,
@@ -476,7 +473,7 @@ impl Opening {
         }
         let lacking = engine.has_suspects() || !self.copies.is_empty();
         if self.phase == Phase::Verify && !engine.verify_failed() && lacking && !self.reads_only {
-            // What a device lacks is written again before the record counts.
+            // Blocks that a device lacks are written again before the record counts.
             self.phase = Phase::Again;
             engine.begin_again(&self.last.0, &self.last.1, std::mem::take(&mut self.copies));
             if !engine.is_idle() {
@@ -485,8 +482,8 @@ impl Opening {
         }
         let absent = engine.maps.absent();
         if absent.len() > self.geometry.tolerance() && engine.verify_failed() {
-            // It may have been flushed, and lie in the log on devices that are not here, or nothing
-            // that is left could tell it from one that was forgotten: nothing is forgotten on a
+            // The record may have been flushed, and be in the log of missing devices; or nothing
+            // that is left can distinguish it from a forgotten one. Nothing is forgotten on a
             // guess.
             let have = self.geometry.slots() - absent.len();
             let need = self.geometry.slots() - self.geometry.tolerance();
@@ -501,7 +498,7 @@ impl Opening {
             return;
         };
         if engine.verify_failed() {
-            // What is still to be let go comes first.
+            // Pending releases come first.
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
             let (absent, counter) = (engine.maps.absent(), engine.io.counter());
             let used = self.ring_blocks(newest.snapshot.map_or(0, |snapshot| snapshot.replay_at), head);
@@ -536,8 +533,8 @@ impl Opening {
 
     fn begin_session(&mut self) {
         let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
-        // Behind all that the session before can have given: what its maps have, and one commit
-        // that was forgotten.
+        // Behind all generations that the session before can have given: those of its maps, and of
+        // one commit that was forgotten.
         let given = engine.maps.generation().max(self.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
@@ -545,7 +542,7 @@ impl Opening {
         let keeps = self.nobody_has_the_history(newest, &absent);
         let (history, ancestors) = match () {
             () if absent.is_empty() => {
-                // Whoever was away when the history was drawn is here.
+                // All devices that were away when the history was drawn are here.
                 let mut opened = newest.clone();
                 lineage::open_up(&mut opened);
                 (opened.history, opened.ancestors)
@@ -571,14 +568,14 @@ impl Opening {
         engine.enter_session(superblock);
         // From here on names are given here until the engine serves.
         self.counter = engine.io.counter();
-        // What was found may lie in a cache only, if the process died and the devices did not; then
-        // the place that is not written now would not be there after a power failure, nor the two
-        // that are.
+        // If the process died and the devices did not, their content may be in a cache only. After
+        // a power failure all three superblocks could be gone: those written now, and the other
+        // one.
         self.flush(Phase::FlushFound);
     }
 
-    /// Whether none of the devices that a session begins without can have the newest history: see
-    /// [`lineage`].
+    /// Returns true if none of the devices that a session begins without can have the newest
+    /// history: see [`lineage`].
     fn nobody_has_the_history(&self, newest: &Superblock, absent: &[Slot]) -> bool {
         let of_it = self.superblocks.iter().flatten().map(|(_, superblock)| superblock);
         let mut of_it = of_it.filter(|superblock| superblock.history == newest.history);
@@ -592,7 +589,7 @@ impl Opening {
         let Some(engine) = &mut self.engine else { return };
         self.phase = Phase::WriteSuperblocks;
         for slot in engine.present() {
-            // The place that does not hold what counts.
+            // The place that does not hold the valid superblock.
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
             self.leaves_torn |= newest.is_none();
@@ -603,7 +600,7 @@ impl Opening {
         self.write_each(|slot, zones| zones.superblock(turns[slot.0 as usize]));
     }
 
-    /// Its copies, when it is durable: of three places one is being written at the most.
+    /// Writes its copies, when it is durable: of three places at most one is being written.
     fn write_copies(&mut self) {
         self.phase = Phase::WriteCopies;
         self.write_each(|_, zones| zones.superblock_copy());

@@ -1,14 +1,13 @@
 //! Devices that answer more slowly than the others, and reads that go around them.
 //!
-//! Whoever drives the volume measures devices and says how many times as long as the others one
-//! takes. A read of what lies on a slow device costs as much; the code's cheapest plan without the
-//! device costs one for each cell that it reads. The cheaper way is taken. A device that is gone
-//! around is not lost: it is written like any other, what others cannot give is read from it, and
-//! nothing that is stored knows of it.
+//! The driver measures devices and says how many times as long as the others one takes. A read of a
+//! slow device costs as much; the code's cheapest plan without the device costs one for each cell
+//! that it reads. The cheaper way is taken. A device that is gone around is not lost: it is written
+//! like any other, and is read where others are not enough. Nothing stored records it.
 //!
-//! Only reads of users go around. What the volume writes again, verifies or scrubs is read where it
-//! lies, however long that takes. What is computed is held against its checksum where memory has
-//! the chunk's header, as what a lost device held is.
+//! Only reads of users go around. Repairs, verification and scrubs read each block in its place,
+//! however slow. Computed blocks are verified where memory has the chunk's header, like those of a
+//! lost device.
 
 use crate::Slot;
 use crate::engine::Engine;
@@ -19,16 +18,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Engine {
-    /// A device takes so many times as long as the others; 1: as long.
+    /// Sets the pace of a device: this many times as long as the others; 1: as long.
     pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
         if (slot.0 as usize) < self.geometry.slots() {
             self.members.set_pace(slot, times);
         }
     }
 
-    /// What of a stripe is to be computed although it is there: the cells that are gone and those
-    /// on slow devices, if that costs less for what is wanted than to read them; else those that
-    /// are gone.
+    /// Returns the cells of a stripe to compute: those that are gone, and those on slow devices, if
+    /// that costs less than to read the wanted ones; else those that are gone.
     pub(crate) fn avoided_cells(
         &mut self,
         mapping: Mapping,
@@ -45,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// The same from the plans that were made before; `None`: one has not been.
+    /// Returns [`Engine::avoided_cells`] from plans that were made before; `None`: one was not.
     pub(crate) fn avoided_cells_known(
         &self,
         mapping: Mapping,
@@ -83,8 +81,8 @@ impl Engine {
         (!made.is_empty()).then_some((avoided, made))
     }
 
-    /// Whether a plan that reads no slow device costs less than to read what is wanted where it
-    /// lies, and what is gone by `through`.
+    /// Returns true if a plan that reads no slow device costs less than to read the wanted cells in
+    /// their places, and the gone ones by `through`.
     fn is_cheaper(
         &self,
         mapping: Mapping,
@@ -97,7 +95,7 @@ impl Engine {
             let slot = self.geometry.slot(mapping.physical, self.geometry.code.cell(cell).column);
             u64::from(self.members.pace(slot))
         };
-        // What lies on devices that are not slow is read either way.
+        // Cells on devices that are not slow are read either way.
         let there = wanted.iter().copied().filter(|&cell| !gone.contains(cell) && cost(cell) > 1);
         let read: BTreeSet<CellIndex> =
             there.chain(through.iter().flat_map(|plan| plan.reads.iter().copied())).collect();

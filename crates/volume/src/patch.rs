@@ -1,9 +1,10 @@
-//! Single blocks go home: written where they lie, while the log still holds what is written.
+//! Single blocks go home: they are written to their places in the stripe while the log still holds
+//! them.
 //!
 //! A log that is full of blocks from all over a volume of wide stripes frees a row only by merging
 //! as many stripes as the row has blocks, each of which is read and written as a whole. A *patch*
-//! writes what changes of a stripe and nothing else: the blocks, parity, and the headers of their
-//! chunks. Two steps, and between them a flush:
+//! writes only changed blocks of a stripe, parity, and the headers of their chunks. Two steps, and
+//! between them a flush:
 //!
 //! 1. a commit of its own: old contents are read and verified, and new parity goes to rows of the
 //!    log like anything else, as *home blocks*, numbered behind the user's. The new data is there
@@ -11,17 +12,17 @@
 //! 2. [`Going`](home::Going): blocks and headers are written where they belong, flushed, and the
 //!    headers read again, so that a device that loses a write is found before the log forgets.
 //!
-//! The next record begins with the forgetting of what went home, and only then are the rows free.
-//! So the patches of the last record are the only ones that a crash may have cut off. An opening
-//! writes all of them again before anything else: what is to be there is in the log, whatever
-//! devices are not here, and whatever lies on the others.
+//! The next record begins with the forgetting of blocks that went home; only then the rows are
+//! free. So the patches of the last record are the only ones that a crash may have cut off. An
+//! opening writes all of them again before anything else. Their content is in the log, whichever
+//! devices are missing and whatever the others hold.
 //!
 //! A stripe keeps its generation. A device that is lost in between lacks the patch and looks as if
 //! it had it; so it is said to have missed all from the lowest generation of a patched stripe on.
 //!
 //! Patches begin only while every device has everything and no epoch is open. Users do not begin to
-//! read a stripe from the beginning of step 1 to the end of step 2, and none is chosen that anybody
-//! reads.
+//! read a stripe from the beginning of step 1 to the end of step 2, and none with a reader is
+//! chosen.
 
 mod home;
 mod update;
@@ -43,17 +44,17 @@ pub(crate) use update::{Update, Updates};
 /// The longest entry of a record.
 const ENTRY_BYTES: usize = 8192;
 
-/// Blocks of users that one commit patches, at the most.
+/// Most blocks of users that one commit patches.
 const BLOCKS_MOST: usize = 1024;
 
 /// Rows of the log code whose blocks one commit patches, or more: a record on every device and two
 /// flushes are the same for one row.
 const ROWS_AT_A_TIME: usize = 4;
 
-/// What is remembered of patches between commits.
+/// State of patches between commits.
 #[derive(Debug, Default)]
 pub(crate) struct Patching {
-    /// Blocks that the last commit wrote to the log: so many should go home.
+    /// Blocks that the last commit wrote to the log: as many should go home.
     logged: usize,
     /// A patch has just gone home: the next commit leaves stripes to patches that are cheaper to
     /// patch than to merge.
@@ -84,28 +85,27 @@ impl Patching {
         self.redo.insert(patch.logical, patch);
     }
 
-    /// Tests whether patches of the last record are still to be written.
+    /// Returns true if patches of the last record are still to be written.
     pub(crate) fn has_redo(&self) -> bool {
         !self.redo.is_empty()
     }
 
-    /// A commit begins: whether it leaves stripes to patches. Once only, because it follows a
-    /// patch, so that there is a record to be written in any case.
+    /// Returns true if the commit that begins leaves stripes to patches. Once only, because it
+    /// follows a patch, so that there is a record to be written in any case.
     pub(crate) fn take_turn(&mut self) -> bool {
         std::mem::take(&mut self.goes_on)
     }
 
-    /// A commit writes so many blocks to the log: as many should go home.
+    /// Notes that a commit writes this many blocks to the log: as many should go home.
     pub(crate) fn set_logged(&mut self, blocks: usize) {
         self.logged = blocks;
     }
 
-    /// Tests whether a stripe is patched, so that users' reads of it wait.
+    /// Returns true if a stripe is patched, so that users' reads of it wait.
     pub(crate) fn is_locked(&self, logical: u32) -> bool {
         self.locked.contains(&logical)
     }
 
-    /// Stripes that went home since the volume was opened.
     pub(crate) fn stripes(&self) -> u64 {
         self.stripes
     }
@@ -118,38 +118,38 @@ struct Chosen {
 }
 
 impl Engine {
-    /// Whether patches of an earlier session are still to be written.
+    /// Returns true if patches of an earlier session are still to be written.
     pub(crate) fn is_redoing(&self) -> bool {
         let goes = self.patching.going.as_ref().is_some_and(|going| going.is_redo);
         goes || (!self.patching.redo.is_empty() && !self.service.has_failed())
     }
 
-    /// Whether what lies at home of a stripe may be of two times, and nobody writes it again:
+    /// Returns true if home blocks of a stripe may be of two times, without a patch under way:
     /// nothing is read there.
     pub(crate) fn is_unread(&self, logical: u32) -> bool {
         self.patching.redo.contains_key(&logical)
     }
 
-    /// The lowest generation of a stripe that is on its way home: what a device that is lost now
-    /// may lack.
+    /// Returns the lowest generation of a stripe that is on its way home: a device that is lost now
+    /// may lack it.
     pub(crate) fn patched_generation(&self) -> Option<u64> {
         let going = self.patching.going.iter().flat_map(|going| &going.patches);
         going.chain(self.patching.redo.values()).map(|patch| patch.generation).min()
     }
 
-    /// A session has begun: home blocks that no patch of the last record speaks of are home.
+    /// Begins a session: home blocks that no patch of the last record names are home.
     pub(crate) fn begin_patching(&mut self) {
         let known = self.maps.on_the_way_home();
         let home = known.into_iter().filter(|logical| !self.patching.redo.contains_key(logical));
         self.patching.home = home.map(|logical| (logical, Vec::new())).collect();
     }
 
-    /// Whether a record is to say what went home.
+    /// Returns true if a record is to say which blocks went home.
     pub(crate) fn has_gone_home(&self) -> bool {
         !self.patching.home.is_empty()
     }
 
-    /// What the next record begins with: the log holds nothing of what went home.
+    /// Returns the first changes of the next record: the log forgets the blocks that went home.
     pub(crate) fn forgets_of_home(&self) -> Vec<Change> {
         let forgets = |(&logical, blocks): (&u32, &Vec<UserBlock>)| {
             let of_user = blocks.iter().map(|&first| Change::Forget { first, count: 1 });
@@ -158,18 +158,19 @@ impl Engine {
         self.patching.home.iter().flat_map(forgets).collect()
     }
 
-    /// Bytes of that.
+    /// Returns the bytes of these changes in a record.
     pub(crate) fn forget_bytes(&self) -> u64 {
         let blocks: usize = self.patching.home.values().map(|blocks| 1 + blocks.len()).sum();
         24 * blocks as u64
     }
 
-    /// A record has said it.
+    /// Forgets these blocks: a record has said so.
     pub(crate) fn home_is_recorded(&mut self) {
         self.patching.home.clear();
     }
 
-    /// Tests a stripe with so many blocks in the log: patched sooner or later, not merged.
+    /// Returns true if a stripe with this many blocks in the log is patched sooner or later, not
+    /// merged.
     pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
         self.maps.mapping(logical).is_some()
             && self.damage.is_sound(logical)
@@ -188,8 +189,8 @@ impl Engine {
         self.geometry.may_patch() && is_whole && is_quiet
     }
 
-    /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`: there
-    /// is nothing that can be patched now, or what went home is still to be recorded.
+    /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`:
+    /// nothing can be patched now, or blocks that went home are still to be recorded.
     pub(crate) fn begin_patch(&mut self) -> bool {
         if self.has_gone_home() {
             return false;
@@ -267,7 +268,7 @@ impl Engine {
         chosen
     }
 
-    /// Where a stripe lies that may be patched, and is not better merged.
+    /// Returns the place of a stripe that can be patched, and is not better merged.
     fn patchable(&self, logical: u32) -> Option<Mapping> {
         let mapping = self.maps.mapping(logical)?;
         let count = self.maps.logged_of(logical);
@@ -345,7 +346,7 @@ impl Engine {
         true
     }
 
-    /// What a record says of stripes that are patched.
+    /// Returns the entries of a record for stripes that are patched.
     pub(crate) fn patches_of(&self, updates: &Updates) -> Vec<StripePatch> {
         let patch = |update: &Update| {
             let Mapping { physical, generation } = update.mapping;
@@ -368,7 +369,7 @@ impl Engine {
         updates.stripes.iter().map(patch).collect()
     }
 
-    /// The record is durable: what it patches goes home.
+    /// Sends patched blocks home: the record is durable.
     pub(crate) fn patch_finished(&mut self, updates: Updates) {
         let patches = self.patches_of(&updates);
         let (mut content, mut headers) = (BTreeMap::new(), BTreeMap::new());
@@ -387,7 +388,8 @@ impl Engine {
         self.go_home(patches, content, headers, false);
     }
 
-    /// Nothing was written. What could not be had is looked at when the stripe is merged.
+    /// Undoes a commit of patches: nothing was written. Lost blocks are found when the stripe is
+    /// merged.
     pub(crate) fn patch_undone(&mut self, updates: Updates) {
         self.patching.goes_on = false;
         for update in updates.stripes {
@@ -411,7 +413,7 @@ impl Engine {
         self.resolve_all(held);
     }
 
-    /// What is home is remembered until a record says so.
+    /// Keeps the blocks of a patch that are home until a record says so.
     fn came_home(&mut self, patch: &StripePatch) {
         let physical = self.maps.mapping(patch.logical).map_or(0, |mapping| mapping.physical);
         let blocks = patch

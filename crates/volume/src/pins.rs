@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Physical stripes and rows of the log that are held.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// How many hold a stripe.
+    /// The number of holders of a stripe.
     stripes: BTreeMap<u32, u32>,
     /// Rows of which a part is written again for a device that lacks it.
     rows: BTreeSet<u32>,
 }
 
 impl Pins {
-    /// One more holder of a physical stripe.
+    /// Adds a holder of a physical stripe.
     pub(crate) fn pin(&mut self, physical: u32) {
         *self.stripes.entry(physical).or_default() += 1;
     }
 
-    /// One holder less.
+    /// Removes a holder.
     pub(crate) fn unpin(&mut self, physical: u32) {
         if let Some(count) = self.stripes.get_mut(&physical) {
             *count -= 1;
@@ -28,7 +28,6 @@ impl Pins {
         }
     }
 
-    /// True if a physical stripe is held.
     pub(crate) fn holds(&self, physical: u32) -> bool {
         self.stripes.contains_key(&physical)
     }
@@ -43,12 +42,10 @@ impl Pins {
         self.rows.clear();
     }
 
-    /// True if a row is held.
     pub(crate) fn holds_row(&self, row: u32) -> bool {
         self.rows.contains(&row)
     }
 
-    /// How many rows are held.
     pub(crate) fn row_count(&self) -> usize {
         self.rows.len()
     }

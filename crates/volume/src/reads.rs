@@ -54,7 +54,7 @@ pub(crate) struct Reads {
     fetches: BTreeMap<FetchId, Fetch>,
     /// Fetches that wait for room.
     waiting_fetches: VecDeque<FetchId>,
-    /// What will be fetched when there are fewer fetches.
+    /// Fetches that wait until there are fewer.
     later: VecDeque<Later>,
 }
 
@@ -73,7 +73,7 @@ impl Reads {
         }
     }
 
-    /// Blocks that are for what.
+    /// Returns the room for blocks, by their use.
     pub(crate) fn room(&self) -> &Room {
         &self.room
     }
@@ -82,12 +82,11 @@ impl Reads {
         self.room = room;
     }
 
-    /// Tests whether nothing is read, but for what users' reads have already.
+    /// Returns true if nothing is being read, except by users' reads.
     pub(crate) fn are_idle(&self) -> bool {
         self.fetches.is_empty() && self.later.is_empty() && self.spans.is_empty()
     }
 
-    /// Begins a user's read.
     pub(crate) fn begin_user(&mut self, id: RequestId, first: UserBlock, count: u32, epoch: Option<EpochId>) {
         let (blocks, missing) = (vec![None; count as usize], count as usize + 1);
         self.users.insert(id, UserRead { first, epoch, blocks, missing, lost: None });
@@ -113,14 +112,15 @@ impl Reads {
         self.user_part_done(id)
     }
 
-    /// All blocks of a user's read are asked for, or one is there; gives back a read that is whole.
+    /// Ends a part of a user's read: all blocks are asked for, or one is there. Returns a read that
+    /// is whole.
     pub(crate) fn user_part_done(&mut self, id: RequestId) -> Option<UserRead> {
         let read = self.users.get_mut(&id)?;
         read.missing -= 1;
         if read.missing == 0 { self.users.remove(&id) } else { None }
     }
 
-    /// Tests whether so many blocks have room to be read together.
+    /// Returns true if this many blocks have room to be read together.
     fn has_room(&self, blocks: usize, urgency: Urgency) -> bool {
         let most = if urgency == Urgency::User { self.room.spans } else { self.room.spans / 2 };
         self.span_blocks == 0 || self.span_blocks + blocks <= most
@@ -163,16 +163,16 @@ impl Reads {
         self.spans.remove(&id)
     }
 
-    /// So many blocks of a span are let go.
+    /// Lets go this many blocks of a span.
     pub(crate) fn span_is_over(&mut self, blocks: usize) {
         self.span_blocks -= blocks;
     }
 
-    /// Adds a fetch that may read so many cells; `true`: it begins now.
+    /// Adds a fetch that may read this many cells; `true`: it begins now.
     pub(crate) fn add_fetch(&mut self, id: FetchId, fetch: Fetch, cells: usize) -> bool {
         self.fetches.insert(id, fetch);
         let under_way = self.fetches.len() - self.waiting_fetches.len();
-        // It is among them already.
+        // The new fetch is among them already.
         let begins = under_way * cells <= self.room.fetches.max(cells);
         if !begins {
             self.waiting_fetches.push_back(id);
@@ -180,7 +180,7 @@ impl Reads {
         begins
     }
 
-    /// Takes the next fetch that has room now. Each may read so many cells.
+    /// Takes the next fetch that has room now. Each may read this many cells.
     pub(crate) fn next_fetch(&mut self, cells: usize) -> Option<FetchId> {
         let under_way = self.fetches.len() - self.waiting_fetches.len();
         if under_way > 0 && (under_way + 1) * cells > self.room.fetches {
@@ -211,8 +211,8 @@ impl Reads {
         self.later.retain(|later| !later.verifies());
     }
 
-    /// Takes what is fetched next, if few fetches are under way, and of stripes that are verified as
-    /// a whole fewer than so many.
+    /// Takes the next later fetch, if few fetches are under way; a check of a whole stripe only if
+    /// fewer than `spans_most` are.
     pub(crate) fn next_later(&mut self, spans_most: usize) -> Option<Later> {
         let is_span = matches!(self.later.front(), Some(Later::VerifyStripe { .. }));
         if self.fetches.len() >= LATER_FETCHES || is_span && self.spans.len() >= spans_most {

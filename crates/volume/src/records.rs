@@ -1,18 +1,18 @@
-//! Records of the journal: where the next one goes, whether one is wanted, and what those on the
-//! devices prove.
+//! Records of the journal: the place of the next one, wishes for one, and proofs by those on the
+//! devices.
 //!
 //! * One record is written at a time; its number is given when it is durable.
-//! * A record is *wanted* while the state of a device changed, or something was noted, and none says
-//!   so.
+//! * A record is *wanted* while the state of a device changed, or something was noted, and no
+//!   record says so.
 //! * The last record is *unproven* while it maps something and nothing behind it says that it is
 //!   durable ([`crate::proof`]).
-//! * A session is *provisional* until its first record or snapshot: a device that is not here may
-//!   have a record that the session does not know. With that device the next session would go on
-//!   from there and undo all that this one answered, so it answers nothing.
+//! * A session is *provisional* until its first record or snapshot: a missing device may have a
+//!   record that the session does not know. With that device the next session would go on from
+//!   there and undo all that this one answered, so it answers nothing.
 
 use pantile_format::volume::RecordNumber;
 
-/// What the journal holds, and what it lacks.
+/// State of the journal: its place for the next record, and records still to be written.
 #[derive(Debug)]
 pub(crate) struct Records {
     /// The number of the next record, and where it goes.
@@ -26,13 +26,13 @@ pub(crate) struct Records {
     generation: u64,
     is_wanted: bool,
     is_unproven: bool,
-    /// If so, a record is to prove it, because nobody writes.
+    /// If unproven, a record is to prove it, because no writes come.
     proof_is_wanted: bool,
     is_provisional: bool,
 }
 
 impl Records {
-    /// The next record has this number and goes there; so many blocks are in use.
+    /// Begins with the number and the place of the next record; `used` blocks are in use.
     pub(crate) fn at(next: u64, head: u32, used: u32) -> Records {
         Records {
             next,
@@ -56,7 +56,6 @@ impl Records {
         RecordNumber(self.next - 1)
     }
 
-    /// Where the next record goes.
     pub(crate) fn head(&self) -> u32 {
         self.head
     }
@@ -76,7 +75,7 @@ impl Records {
         self.used + blocks < ring_blocks
     }
 
-    /// A record of so many blocks is written where the head is, which moves behind it.
+    /// Writes a record of this many blocks at the head, which moves behind it.
     pub(crate) fn write(&mut self, blocks: u32, head: u32) {
         self.head = head;
         self.used += blocks;
@@ -122,12 +121,11 @@ impl Records {
         generation.saturating_sub(self.generation)
     }
 
-    /// Wants a record of something, if it is so.
+    /// Wants a record, if `is_new`.
     pub(crate) fn want_if(&mut self, is_new: bool) {
         self.is_wanted |= is_new;
     }
 
-    /// Wants a record of something.
     pub(crate) fn want(&mut self) {
         self.want_if(true);
     }
@@ -136,17 +134,17 @@ impl Records {
         self.is_wanted
     }
 
-    /// The record that is begun says what was wanted; whether anything was.
+    /// Takes the wish for a record, which is begun; returns whether there was one.
     pub(crate) fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.is_wanted)
     }
 
-    /// The last record was found by an opening: whether it is unproven.
+    /// Notes the last record that an opening found, and whether it is unproven.
     pub(crate) fn found(&mut self, is_unproven: bool) {
         self.is_unproven = is_unproven;
     }
 
-    /// Nobody writes: a record is to prove the last one.
+    /// Wants a record that proves the last one, because no writes come.
     pub(crate) fn want_proof(&mut self) {
         self.proof_is_wanted = true;
     }
@@ -156,7 +154,7 @@ impl Records {
         self.proof_is_wanted = false;
     }
 
-    /// Tests whether a record is wanted that proves the last one.
+    /// Returns true if a record that proves the last one is wanted.
     pub(crate) fn lack_proof(&self) -> bool {
         self.is_unproven && self.proof_is_wanted
     }

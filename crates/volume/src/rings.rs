@@ -1,37 +1,37 @@
-//! What the journals of all devices hold: the records that are whole, each once, with the devices
-//! that have it.
+//! The journals of all devices: the records that are whole, each once, with the devices that have
+//! it.
 //!
-//! The devices of a volume hold the same records, so that what is kept of all rings together is
-//! hardly more than what one has, however many devices there are. A ring itself is held only until
-//! its records have been found.
+//! The devices of a volume hold the same records. So all rings together need hardly more memory
+//! than one, however many devices there are. A ring itself is held only until its records have been
+//! found.
 //!
 //! # What a ring may cost
 //!
-//! A ring says where records begin and how long they are, and whoever can write to it may say so in
-//! every block. So that it costs what it is long:
+//! A ring says where records begin and how long they are. An attacker who can write to a device can
+//! say so in every block. To bound the cost:
 //!
 //! - Whole records of one ring do not overlap. None that a volume wrote do: a record is whole only
 //!   as long as nothing was written over it, and no block within one begins as a record does. Of
-//!   two that overlap, under checksums that fit, one is made up. The one is kept that comes first
-//!   from the block on where the device's own superblock begins to replay: so what the records that
-//!   are replayed lead to is never taken for a part of something else.
+//!   two that overlap, under checksums that fit, one is forged. The first is kept, counted from the
+//!   block where the device's own superblock begins to replay. So a record that replay reaches is
+//!   never taken for a part of something else.
 //! - No more than [`WORK_RINGS`] times the length of the ring is compared and checksummed. A volume
 //!   needs two: each record once against the same one of another device, once for its checksum. The
 //!   rest is for heads whose records were partly overwritten, or came partly; such a record has no
-//!   other within it, but where a device lost writes. What would cost more is not looked at, as if
-//!   it could not be read there; other devices have it.
+//!   other within it, unless a device lost writes. Beyond that records count as unreadable on this
+//!   device; others have them.
 //! - All rings together keep the bytes of no more than [`KEPT_RINGS`] of them: beyond that those of
-//!   the lowest numbers are let go. What is replayed has higher ones than what was left over from
+//!   the lowest numbers are let go. Records to replay have higher numbers than those left over from
 //!   times when devices were away, of which each may have some of its own.
 
 use crate::{BLOCK_BYTES, Geometry, Slot};
 use pantile_format::volume::{Record, RecordHead};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many times the length of a ring is looked at.
+/// Limit of the work, in lengths of a ring.
 const WORK_RINGS: usize = 8;
 
-/// Of how many rings bytes are kept.
+/// Limit of the bytes kept, in rings.
 const KEPT_RINGS: usize = 4;
 
 /// A record that is whole.
@@ -53,8 +53,8 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Takes the records of a device's ring, which it replays from a block on. What could not be
-    /// read of it is zeros, and so is in no record.
+    /// Takes the records of a device's ring, which it replays from a block on. Unreadable blocks
+    /// are zeros, and so are in no record.
     ///
     /// Records end where others have overwritten them, so every block may be the first of one.
     pub(crate) fn take(&mut self, slot: Slot, ring: &[u8], from: u32, geometry: &Geometry) {
@@ -76,8 +76,8 @@ impl Rings {
         self.let_go(KEPT_RINGS * ring.len());
     }
 
-    /// Takes the record that begins at a block, if one does that is whole and has so many blocks at
-    /// the most; gives its blocks.
+    /// Takes the record that begins at a block, if it is whole and has at most so many blocks;
+    /// returns its blocks.
     fn take_at(
         &mut self,
         slot: Slot,
@@ -112,7 +112,7 @@ impl Rings {
         Some(head.blocks)
     }
 
-    /// Lets bytes go until so many are left: those of the lowest numbers.
+    /// Lets bytes of the lowest numbers go until `most` are left.
     fn let_go(&mut self, most: usize) {
         if self.bytes <= most {
             return;
@@ -132,7 +132,6 @@ impl Rings {
         self.records.get(&at).map_or(&[], Vec::as_slice)
     }
 
-    /// All whole records.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Kept> {
         self.records.values().flatten()
     }
@@ -189,8 +188,8 @@ mod tests {
         }
     }
 
-    /// A head that claims so many blocks, and entries of a kind that may be ignored up to the
-    /// block's end.
+    /// Returns a head that claims this many blocks, and entries of a kind that may be ignored up to
+    /// the block's end.
     fn head(number: u64, blocks: u32, geometry: &Geometry) -> Vec<u8> {
         let mut block = record(number, 1, geometry);
         let body = blocks as usize * BLOCK - RECORD_HEAD_BYTES - 8;
@@ -248,7 +247,7 @@ mod tests {
         let mut rings = Rings::default();
         rings.take(Slot(0), &ring, 0, &geometry);
         assert_eq!(rings.all().count(), 0, "it had given all that it may cost before");
-        // What is replayed comes first.
+        // Records to replay come first.
         rings.take(Slot(0), &ring, JOURNAL - 1, &geometry);
         assert_eq!(rings.at(JOURNAL - 1).len(), 1);
     }
@@ -275,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_volume_writes_is_kept_lap_after_lap() {
+    fn records_of_a_volume_are_kept_lap_after_lap() {
         let geometry = geometry();
         let mut ring = vec![0; JOURNAL as usize * BLOCK];
         let (mut at, mut state) = (0, 5u32);
-        // What is whole, by place.
+        // Whole records, by place.
         let mut model: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         for number in 1..200 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,7 +1,6 @@
-//! How many blocks a volume has in memory for what, so that all of them together stay within a
-//! bound.
+//! Memory of a volume in blocks, by use, so that all of it stays within a bound.
 
-/// Blocks in memory, by what they serve.
+/// Blocks in memory, by use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
     /// Dirty blocks that start a commit; writes are answered up to eight times as many.
@@ -22,7 +21,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Of a bound in blocks: with 512 MiB 16 MiB start a commit.
+    /// Divides a bound in blocks: with 512 MiB 16 MiB start a commit.
     pub(crate) fn within(blocks: usize) -> Room {
         Room {
             dirty_mark: (blocks / 32).max(1),

@@ -1,18 +1,18 @@
-//! Scrub: everything that the maps point to, and what says where they are, is read and judged; what
-//! is bad is named, and on wish written anew.
+//! Scrub: reads and judges all metadata and everything that the maps point to. Bad parts are named
+//! and, with repair, written again.
 //!
 //! First come superblocks, journals and snapshots ([`metadata`]), then the log, then stripes. A
 //! scrub with repair ends with a snapshot, behind which no record counts, and with all three
-//! superblocks written: what it found bad of them is good then, without a word about each.
+//! superblocks written: bad ones are good then, without a note of each.
 //!
-//! A stripe is judged in two steps. First by checksums: a block that is not what its chunk's header
-//! says, or a header that is not what the maps say, names the device. Only if all of them are
-//! right, by the code: parity is computed from the data and must have the checksums of the parity
-//! that was written. If it has not, memory or a computation was wrong when the stripe was written;
-//! the columns are tried one by one for the one that explains it alone: one such column is
-//! *located*, several are *ambiguous*, none is *unlocatable*. A located column is written anew only
-//! if it holds parity alone, so that no doubt falls on what a user wrote, and if so many bytes say
-//! so that a larger error looks alike less than once in 2^40 ([`Locator::evidence_bits`]).
+//! A stripe is judged in two steps. First by checksums: a block that differs from its chunk's
+//! header, or a header that differs from the maps, names the device. If all are right, by the code:
+//! parity is computed from the data and must have the checksums of the written parity. If not,
+//! memory or a computation was wrong when the stripe was written. Each column is tried as the only
+//! wrong one: one that fits is *located*, several are *ambiguous*, none is *unlocatable*. A located
+//! column is written again only if it holds parity alone, so that users' data are never in doubt.
+//! Its differences must be so many that a larger error looks alike less than once in 2^40
+//! ([`Locator::evidence_bits`]).
 
 mod kept;
 mod metadata;
@@ -33,7 +33,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Blocks read at a time: 8 MiB.
 const WINDOW_BLOCKS: u64 = 2048;
 
-/// Superblocks of a device.
 const SUPERBLOCKS: u32 = 3;
 
 /// Windows between two records of where a scrub is: half a GiB of stripes.
@@ -52,20 +51,20 @@ pub(crate) struct Scrubbing {
     /// Cells of rows that are read: their buffer, checksum and generation.
     rows: BTreeMap<(u32, usize), RowCheck>,
     outstanding: usize,
-    /// What was written ahead up to this name is recorded before the scrub begins, or nobody would
-    /// look at it.
+    /// Stripes written ahead up to this name are recorded before the scrub begins; else it would
+    /// miss them.
     barrier: u64,
-    /// Stripes that it has found bad and that are to be written anew.
+    /// Bad stripes that are to be written again.
     flagged: BTreeSet<u32>,
-    /// How many of them were, from what was left of them.
+    /// The number of those that were, from the rest of them.
     repaired: u64,
-    /// Those of which more is bad than the code can bear.
+    /// Stripes that are worse than the code tolerates.
     beyond_repair: BTreeSet<u32>,
-    /// Stripes that are bad, and that nothing but a guess could make good.
+    /// Bad stripes that only a guess could repair.
     unnamed: u64,
-    /// Of before a restart: stripes made good, and stripes that could not be.
+    /// Stripes repaired, and stripes that could not be, before a restart.
     before: (u64, u64),
-    /// What it had found, and where it was, when nothing of it was under way.
+    /// Position and findings when nothing was under way.
     at_rest: (u32, ScrubStatus),
     windows: u64,
 }
@@ -80,14 +79,14 @@ struct RowCheck {
 #[derive(Debug)]
 struct Checking {
     mapping: Mapping,
-    /// What was read, kept until the code has judged it.
+    /// Blocks that were read, kept until the code has judged them.
     blocks: BTreeMap<Place, BufferId>,
     scratch: Vec<BufferId>,
-    /// Of each column what it was tried with. Empty in the first step.
+    /// The trial of each column. Empty in the first step.
     trials: Vec<Trial>,
 }
 
-/// How many results of a computation are of a column that is tried as the one that is wrong.
+/// Results of a computation that are of the trial of one column.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     checksums: usize,
@@ -95,7 +94,7 @@ struct Trial {
 }
 
 impl Engine {
-    /// What the scrub should do.
+    /// Starts, pauses, resumes or stops the scrub.
     pub(crate) fn scrub(&mut self, wish: Scrub) {
         let outstanding = self.scrubbing.as_ref().map_or(0, |scrub| scrub.outstanding);
         let metadata = Metadata::new(self.io.next_id());
@@ -106,7 +105,7 @@ impl Engine {
                 let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
                 let fresh = Scrubbing::new(status, metadata, self.io.counter());
                 match &mut self.scrubbing {
-                    // What is under way ends first; then it begins again.
+                    // Reads under way end first; then it begins again.
                     Some(scrub) if outstanding > 0 => {
                         let (checking, rows) =
                             (std::mem::take(&mut scrub.checking), std::mem::take(&mut scrub.rows));
@@ -155,7 +154,7 @@ impl Engine {
             let Some(scrub) = &mut self.scrubbing else { return };
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
-            // Where it is gets into a record now and then, so that a crash does not begin it again.
+            // A record has its position now and then, so that a crash does not begin it again.
             self.records.want_if(scrub.windows.is_multiple_of(RECORDED_WINDOWS));
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
@@ -171,7 +170,8 @@ impl Engine {
                 scrub.outstanding = 0;
                 let begins = scrub.status.repair && !std::mem::replace(&mut scrub.mends, true);
                 if begins {
-                    // The maps are on every device, anew, and so is what says where they are.
+                    // The maps have been written again to every device, and the superblocks are,
+                    // too.
                     let without_text = scrub.status.metadata.iter().filter(|bad| bad.definition);
                     self.snapshots.lack_text(without_text.map(|bad| bad.slot));
                     self.snapshots.want_everywhere();
@@ -246,7 +246,7 @@ impl Engine {
         scrub.status.log_blocks += 1;
         self.io.release(buffer);
         let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]);
-        // A row that was freed meanwhile may have been written again.
+        // A row that was freed in between may have been written again.
         let current = self.maps.row_as_of(row, generation);
         if is_good && current.is_some() {
             self.row_block_is_good(slot, row);
@@ -300,8 +300,8 @@ impl Engine {
         wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping));
     }
 
-    /// Everything of a stripe has been read. `bad`: devices with something that is not what it
-    /// should be, and whether any of that could be read.
+    /// Judges a stripe, all of which has been read. `bad`: devices with something wrong, and
+    /// whether any of that could be read.
     pub(crate) fn stripe_checked(
         &mut self,
         logical: u32,
@@ -353,7 +353,7 @@ impl Engine {
         (Operand::Buffer(buffer), Seed { slot, address, generation: mapping.generation })
     }
 
-    /// The steps of a plan on the blocks of one offset; what is made hides what was read.
+    /// Adds the steps of a plan on the blocks of one offset. Computed blocks hide those read.
     fn add_steps(
         &mut self,
         steps: &[pantile_plan::Step],
@@ -423,9 +423,8 @@ impl Engine {
         self.stripe_judged(logical, repair);
     }
 
-    /// Blocks of a stripe are what their checksums say, and its equations do not hold: the one column
-    /// that explains it is bad, or else all that hold parity, because nothing can be recovered with
-    /// them.
+    /// Notes a stripe with right checksums and wrong equations. Bad is the one column that explains
+    /// it, or else all that hold parity: nothing can be recovered with them.
     fn equations_do_not_hold(&mut self, logical: u32, mapping: Mapping, explained: &[usize]) {
         let code = self.geometry.code.clone();
         let has_parity = |column: &usize| code.column_cells(*column).any(|cell| code.is_parity(cell));
@@ -439,16 +438,16 @@ impl Engine {
         }
     }
 
-    /// Whether a column that alone explains what is wrong may be made again from the others.
+    /// Returns true if a column that alone explains the differences can be rebuilt from the others.
     ///
     /// `differing`: of each offset and each of its cells, how many bytes would change.
     fn is_surely_wrong(&self, column: usize, differing: &[u64]) -> bool {
         let code = &self.geometry.code;
-        // About data there would be a doubt: what the user wrote is what the checksums say.
+        // Users' data are never in doubt: they have their checksums.
         if !code.column_cells(column).all(|cell| code.is_parity(cell)) {
             return false;
         }
-        // Of each offset the cell that differs most: at so many places of the column, or more.
+        // For each offset the cell that differs most: in at least this many places of the column.
         let most = |cells: &[u64]| cells.iter().copied().max().unwrap_or(0);
         let places: u64 = differing.chunks(code.rows(column).max(1)).map(most).sum();
         let places = usize::try_from(places).unwrap_or(usize::MAX);
@@ -456,8 +455,7 @@ impl Engine {
             .is_ok_and(|locator| locator.evidence_bits(1, places) >= EVIDENCE_BITS_LEAST)
     }
 
-    /// All checksums are right and the equations are not: tries each column as the one that is
-    /// wrong.
+    /// Tries each column as the wrong one: all checksums are right and the equations are not.
     fn try_columns(&mut self, logical: u32, mapping: Mapping) {
         let blocks = match self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) {
             Some(checking) => checking.blocks.clone(),
@@ -513,7 +511,7 @@ impl Engine {
         self.scrub_part_done();
     }
 
-    /// A stripe is to be written anew, also if that could not be done before.
+    /// Wants a stripe written again, even if that could not be done before.
     fn repair_for_scrub(&mut self, logical: u32) {
         self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
         self.damage.retry(logical);

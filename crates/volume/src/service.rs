@@ -1,15 +1,15 @@
-//! Whom the volume serves: whether it is being opened, takes requests, only reads, or has failed.
+//! The state of service: being opened, taking requests, only reading, or failed.
 //!
 //! * While it is opened the last record is verified ([`crate::verification`]); that ends when it
 //!   serves.
 //! * One that is read only has failed from its beginning: nothing is written.
 //! * A volume that has failed stays so until it is opened again.
-//! * Requests that come before it serves anybody wait in the order in which they came.
+//! * Requests that come before it serves wait in the order in which they came.
 
 use crate::verification::Verification;
 use crate::{Request, RequestId};
 
-/// How far the volume is with its users.
+/// The state of service.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     opening: Verification,
@@ -35,17 +35,17 @@ impl Service {
         self.opening.is_under_way()
     }
 
-    /// Tests whether the last record does not count: a block of it is lost.
+    /// Returns true if the last record does not count: a block of it is lost.
     pub(crate) fn has_failed_to_verify(&self) -> bool {
         self.opening.has_lost() || self.has_failed
     }
 
-    /// Nothing is written any more.
+    /// Stops all writes.
     pub(crate) fn fail(&mut self) {
         self.has_failed = true;
     }
 
-    /// Nothing is written any more, if it is so.
+    /// Stops all writes, if `is_so`.
     pub(crate) fn fail_if(&mut self, is_so: bool) {
         self.has_failed |= is_so;
     }
@@ -64,17 +64,15 @@ impl Service {
         self.reads_only
     }
 
-    /// Tests whether reads without the engine find what it would give.
+    /// Returns true if reads without the engine find the same content as its own.
     pub(crate) fn can_be_read(&self) -> bool {
         !self.has_failed || self.reads_only
     }
 
-    /// Keeps a request that comes too early.
     pub(crate) fn hold(&mut self, id: RequestId, request: Request) {
         self.early.push((id, request));
     }
 
-    /// Takes the requests that came too early.
     pub(crate) fn take_early(&mut self) -> Vec<(RequestId, Request)> {
         std::mem::take(&mut self.early)
     }

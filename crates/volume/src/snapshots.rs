@@ -28,7 +28,7 @@ const SNAPSHOT_WRITE_BLOCKS: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     under_way: Option<Snapshot>,
-    /// One is written as soon as nothing is being made durable, whatever the journal says.
+    /// One is written as soon as nothing is being made durable, even with room in the journal.
     is_wanted: bool,
     /// All three superblocks of each device are written with it.
     everywhere: bool,
@@ -77,7 +77,7 @@ impl Snapshots {
         self.is_wanted || self.is_under_way()
     }
 
-    /// Wants a snapshot, whatever the journal says.
+    /// Wants a snapshot, even with room in the journal.
     pub(crate) fn want(&mut self) {
         self.is_wanted = true;
     }
@@ -147,7 +147,6 @@ impl Snapshots {
     }
 }
 
-/// A snapshot under way.
 #[derive(Debug)]
 struct Snapshot {
     phase: SnapshotPhase,
@@ -157,7 +156,7 @@ struct Snapshot {
     blocks: u32,
     /// The next generation that it says.
     generation: u64,
-    /// That of now, until the snapshot is written.
+    /// The present superblock, until the snapshot is written.
     superblock: Superblock,
     /// The devices that it calls present.
     on: Vec<Slot>,
@@ -176,7 +175,7 @@ enum SnapshotPhase {
     /// If all three are to be written.
     WriteOther,
     FlushOther,
-    /// Not flushed, unless all three are to be written: whatever flushes next does, and the
+    /// Not flushed, unless all three are to be written: the next flush makes them durable, and the
     /// superblock in its turn is durable.
     WriteCopy,
     FlushCopy,
@@ -201,8 +200,8 @@ impl Engine {
             generation: self.maps.generation(),
             superblock: self.snapshots.superblock.clone(),
             on: self.present(),
-            // A device that has just come may have torn ones, and what it does not have is zeros: a
-            // scrub would take them for bad.
+            // A device that has just come may have torn ones, or zeros: a scrub would take them for
+            // bad.
             everywhere: std::mem::take(&mut self.snapshots.everywhere) || !self.snapshots.blank.is_empty(),
             state,
         });
@@ -221,8 +220,8 @@ impl Engine {
         self.snapshot_part_done();
     }
 
-    /// The state for the next snapshot: where it goes, its bytes, and what the superblock will say
-    /// of it.
+    /// Returns the state for the next snapshot: its place, its bytes, and its entry in the
+    /// superblock.
     fn state_of_now(&mut self) -> (DeviceBlock, Vec<u8>, StateRef) {
         let notes = self.notes_for_snapshot();
         let (volume, session) = (self.geometry.volume, self.snapshots.superblock.session);
@@ -259,8 +258,8 @@ impl Engine {
         self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
     }
 
-    /// The superblock in its turn, or its copy at the end. Never both at once: of three places one
-    /// is being written at the most, so that a crash and a bad block together leave one.
+    /// Writes the superblock in its turn, or its copy at the end. Never both at once: at most one
+    /// of three places is being written, so that a crash and a bad block together leave one.
     fn write_superblocks(&mut self, superblock: &Superblock, copies: bool) {
         let lost = self.maps.absent();
         for slot in self.present() {
@@ -314,7 +313,7 @@ impl Engine {
                 snapshot.phase = SnapshotPhase::Flush;
                 self.snapshot_flush();
             }
-            // It calls a device present that does not have it: nothing may begin from it.
+            // It calls a lost device present: nothing may begin from it.
             SnapshotPhase::Flush if lost_one => {
                 self.snapshots.everywhere |= snapshot.everywhere;
                 self.snapshots.under_way = None;

@@ -1,10 +1,9 @@
 //! Reading many blocks of one stripe together: few inputs, one plan.
 //!
 //! A span reads runs of consecutive blocks and, at the same time, the headers that have their
-//! checksums. Cells on devices that are lost are computed by the cheapest plan for just these
-//! cells. When all is well everything is delivered; when any block is not what it should be, the
-//! stripe is noted as suspect and every block that is wanted is fetched for itself
-//! ([`crate::fetch`]), with its own set of losses.
+//! checksums. Cells on lost devices are computed by the cheapest plan for just these cells. If all
+//! blocks are good, everything is delivered. Otherwise the stripe is noted as suspect and every
+//! wanted block is fetched for itself ([`crate::fetch`]), with its own set of losses.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::{ChunkSums, Requester};
@@ -22,10 +21,10 @@ use std::sync::Arc;
 /// Names a span within the engine.
 pub(crate) type SpanId = u64;
 
-/// One block of a stripe: its cell, and which block of the cell.
+/// One block of a stripe: its cell, and its number in the cell.
 pub(crate) type Place = (CellIndex, u32);
 
-/// A block that somebody wants. `block` is only a name for answers about blocks that cannot be had.
+/// A wanted block. `block` is only a name for answers about lost blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) place: Place,
@@ -36,12 +35,12 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 enum Purpose {
     Deliver(Vec<Target>),
-    /// Every block of every device that should have its part is read; what is bad is told to the
-    /// scrub, nothing is delivered.
+    /// Reads every block of every device that should have its part. The scrub gets the bad ones;
+    /// nothing is delivered.
     Check,
 }
 
-/// Consecutive blocks of one column, which lie side by side on its device.
+/// Consecutive blocks of one column, adjacent on its device.
 #[derive(Debug)]
 struct Run {
     slot: Slot,
@@ -56,13 +55,13 @@ struct Run {
     sums: Vec<u64>,
 }
 
-/// What is made of cells of lost devices.
+/// Cells of lost devices that are computed.
 #[derive(Clone, Debug)]
 struct Making {
     plan: Arc<Plan>,
     /// The blocks of each cell.
     offsets: Range<u32>,
-    /// What is made, step by step of the plan, and offset by offset.
+    /// Computed blocks, step by step of the plan, and offset by offset.
     made: Vec<Vec<BufferId>>,
 }
 
@@ -81,8 +80,8 @@ pub(crate) struct Span {
     /// In the order of the stripe.
     runs: Vec<Run>,
     outstanding: usize,
-    /// Devices of which a block or header could not be read or is not what it should be, and
-    /// whether any of that could be read.
+    /// Devices with a block or header that could not be read or is wrong, and whether any of that
+    /// could be read.
     bad: BTreeMap<Slot, bool>,
 }
 
@@ -97,15 +96,13 @@ impl Span {
         self.urgency
     }
 
-    /// Blocks that were read, from one on that is counted as in [`Run::first`], as far as they lie
-    /// side by side.
+    /// Returns adjacent blocks that were read, from one on that is counted as in [`Run::first`].
     fn read_from(&self, number: u32) -> &[BufferId] {
         let behind = self.runs.partition_point(|run| run.first <= number);
         let Some(run) = behind.checked_sub(1).map(|run| &self.runs[run]) else { return &[] };
         run.buffers.get((number - run.first) as usize..).unwrap_or(&[])
     }
 
-    /// A block that was made.
     fn made(&self, (cell, offset): Place) -> Option<BufferId> {
         let Making { plan, offsets, made } = self.making.as_ref()?;
         let step = plan.steps.iter().position(|step| step.target == cell)?;
@@ -131,8 +128,7 @@ impl Engine {
             unreachable!("unmapped blocks are zeros and are not read")
         };
         let gone = self.lost_cells(logical, mapping);
-        // What is verified is to be there, and what is written again is to be what was there,
-        // however slow.
+        // Checks and repairs read every device, however slow.
         let are_users = targets.iter().all(|t| matches!(t.requester, Requester::User(..)));
         let lost = match are_users {
             true => self.avoided_cells(mapping, gone, &targets.iter().map(|t| t.place.0).collect()),
@@ -168,7 +164,7 @@ impl Engine {
         self.start_span(logical, mapping, Purpose::Check, None, &needed, Urgency::Background);
     }
 
-    /// Begins to get all of a mapped stripe, what lost devices had included.
+    /// Begins to get all of a mapped stripe, lost devices included.
     pub(crate) fn verify_together(&mut self, logical: u32, mapping: Mapping) {
         if self.maps.mapping(logical) != Some(mapping) {
             return;
@@ -180,7 +176,7 @@ impl Engine {
         self.read_targets(logical, targets, Urgency::User);
     }
 
-    /// The cells of a stripe that lie on devices without it.
+    /// Returns the cells of a stripe on devices without it.
     pub(crate) fn lost_cells(&self, logical: u32, mapping: Mapping) -> CellSet {
         let code = &self.geometry.code;
         let mut lost = CellSet::empty(code);
@@ -193,7 +189,7 @@ impl Engine {
         lost
     }
 
-    /// `needed` is what is read, in order and without repetition.
+    /// `needed`: the places to read, in order and without repetition.
     fn start_span(
         &mut self,
         logical: u32,
@@ -206,7 +202,7 @@ impl Engine {
         let id = self.io.next_id();
         self.pins.pin(mapping.physical);
         let runs = self.runs_of(mapping, needed);
-        // A check reads the headers from the devices, whatever memory says.
+        // A check reads the headers from the devices, even those in memory.
         let fresh = matches!(purpose, Purpose::Check);
         let mut unknown: Vec<Slot> = runs.iter().map(|run| run.slot).collect();
         unknown.sort_unstable();
@@ -231,7 +227,6 @@ impl Engine {
         }
     }
 
-    /// Begins to read what a span needs.
     pub(crate) fn begin_span(&mut self, id: SpanId) {
         let Some(Span { mapping, urgency, unknown, runs, .. }) = self.reads.span_mut(id) else { return };
         let (mapping, urgency, unknown) = (*mapping, *urgency, std::mem::take(unknown));
@@ -253,7 +248,7 @@ impl Engine {
         self.span_part_done(id);
     }
 
-    /// Blocks of a stripe in runs of those that lie side by side, with buffers.
+    /// Returns blocks of a stripe in runs of adjacent ones, with buffers.
     fn runs_of(&mut self, mapping: Mapping, needed: &[Place]) -> Vec<Run> {
         let elements = self.geometry.element_blocks();
         let mut runs: Vec<Run> = Vec::new();
@@ -295,7 +290,7 @@ impl Engine {
         match sums {
             Some(sums) => self.headers.keep(mapping.physical, slot, sums, &self.pins),
             None => {
-                // What memory may have of it is not on the device.
+                // The header in memory is not the one on the device.
                 self.headers.forget(mapping.physical, slot);
                 self.chunk_is_bad(slot, logical, mapping, result);
                 if let Some(span) = self.reads.span_mut(id) {
@@ -342,14 +337,14 @@ impl Engine {
             .collect();
         let Some(span) = self.reads.span_mut(id) else { return };
         for &(slot, count, is_known) in &wrong {
-            // What a block must be is forgotten with a device that is lost meanwhile, whose last
+            // A device that is lost meanwhile takes its expected checksums with it; its last
             // answers then prove nothing.
             if is_known && !span.bad.contains_key(&slot) {
                 self.noting.count_wrong(slot, count);
             }
         }
         for &(slot, _, is_known) in &wrong {
-            // Without its header nobody knows what a block must be.
+            // Without its header the checksum of a block is not known.
             *span.bad.entry(slot).or_insert(!is_known) |= is_known;
         }
         let (logical, mapping) = (span.logical, span.mapping);
@@ -372,7 +367,7 @@ impl Engine {
         self.known_sums(mapping, slot)?.sums.get(self.geometry.index_in_column(cell, offset)).copied()
     }
 
-    /// How many blocks of a run are not what they should be.
+    /// Returns the number of wrong blocks of a run.
     fn wrong_of(&self, mapping: Mapping, run: &Run) -> u64 {
         let first = run.in_column as usize;
         let known = self.known_sums(mapping, run.slot);
@@ -393,7 +388,7 @@ impl Engine {
         };
         let (mapping, count) = (span.mapping, offsets.len());
         let elements = self.geometry.element_blocks();
-        // Of each cell its blocks in the order of `offsets`.
+        // For each cell its blocks in the order of `offsets`.
         let mut cells: BTreeMap<CellIndex, Vec<BufferId>> = BTreeMap::new();
         for &cell in &plan.reads {
             let read = span.read_from(cell.0 * elements + offsets.start);
@@ -421,8 +416,7 @@ impl Engine {
         self.io.compute(JobOwner::Span(id), Compute { sums, checksums, ..Compute::default() });
     }
 
-    /// What a lost device held has been computed. Where memory still knows what it must be, it is
-    /// held against that.
+    /// Verifies computed blocks of a lost device where memory has their checksums.
     pub(crate) fn span_computed(&mut self, id: SpanId, computed: &Computed) {
         let Some(span) = self.reads.span(id) else { return };
         let Computed { checksums: sums, .. } = computed;
@@ -463,7 +457,7 @@ impl Engine {
     fn end_span_one_by_one(&mut self, id: SpanId) {
         let Some(mut span) = self.reads.end_span(id) else { return };
         let (logical, mapping) = (span.logical, span.mapping);
-        // A device that is lost by now is no reason to write the stripe anew.
+        // A device that has been lost since is no reason to write the stripe again.
         if span.bad.keys().any(|&slot| self.maps.has(slot, mapping.generation, Some(logical))) {
             self.suspect_stripe(logical, mapping);
         }
@@ -483,7 +477,7 @@ impl Engine {
         }
     }
 
-    /// The check of a stripe is done: tells what is bad, and what else there is to look at.
+    /// Ends the check of a stripe, and reports it to the scrub.
     fn end_check(&mut self, id: SpanId) {
         let Some(span) = self.reads.end_span(id) else { return };
         let elements = self.geometry.element_blocks();

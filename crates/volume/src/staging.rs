@@ -24,16 +24,16 @@ use std::collections::BTreeMap;
 /// always go on.
 pub(crate) const PLACES_LEFT: usize = 2;
 
-/// Stripes whose writes are under way at a time are bounded by these blocks, 16 MiB: with fewer a
-/// device that answers many writes at once stands still until the next are computed; more make none
-/// faster, and a flush waits for all of them, while those who write fill memory and wait for the
-/// flush. They are bounded by a quarter of the spare places, too.
+/// Most blocks of stripes whose writes are under way, 16 MiB; a quarter of the spare places is
+/// another limit. With fewer, a device that answers many writes at once stands still until the next
+/// are computed. More make none faster: a flush waits for all of them, and memory fills meanwhile.
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
-/// But for this many: every device has some chunks to write while parity of the next is made.
+/// Stripes allowed beyond that, as far as places go: every device has some chunks to write while
+/// parity of the next is made.
 const UNDER_WAY_STRIPES: u64 = 16;
 
-/// Stripes that are written ahead are worth a flush when they have this part of what starts a
+/// Stripes that are written ahead are worth a flush from this part of the dirty blocks that start a
 /// commit: 4 MiB.
 const WRITTEN_SHARE: usize = 4;
 
@@ -71,7 +71,7 @@ impl Staged {
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
     stripes: BTreeMap<StageId, Staged>,
-    /// Those whose writes are not all reported.
+    /// Stripes whose writes are not all reported.
     under_way: u64,
 }
 
@@ -84,7 +84,6 @@ impl Staging {
         self.stripes.is_empty()
     }
 
-    /// Stripes whose writes are not all reported.
     pub(crate) fn under_way(&self) -> u64 {
         self.under_way
     }
@@ -102,7 +101,7 @@ impl Staging {
         self.stripes.values().map(|staged| staged.generation)
     }
 
-    /// Those of a memory's staged stripes that are written, and those that are not.
+    /// Returns those of a memory's staged stripes that are written, and those that are not.
     pub(crate) fn by_state(&self, of: &BTreeMap<u32, StageId>) -> (Vec<(u32, StageId)>, Vec<u32>) {
         let is_written = |id: &StageId| self.stripes.get(id).is_some_and(Staged::is_written);
         let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
@@ -122,12 +121,12 @@ impl Staging {
         }
     }
 
-    /// Tests whether nothing needs the place of a stripe.
+    /// Returns true if nothing needs the place of a stripe.
     fn is_over(&self, id: StageId) -> bool {
         self.stripes.get(&id).is_some_and(|staged| staged.dropped && staged.is_written())
     }
 
-    /// So many writes are begun; `true`: none.
+    /// Notes the writes of a stripe that have begun; `true`: none.
     fn writes(&mut self, id: StageId, writes: usize, checksums: &[u64], digests: Vec<Option<Crc64>>) -> bool {
         let Some(staged) = self.stripes.get_mut(&id) else { return false };
         staged.outstanding = writes;
@@ -154,8 +153,8 @@ impl Staging {
 }
 
 impl Engine {
-    /// A stripe of what is dirty was written to: it is written ahead if it is dirty as a whole, now
-    /// or later.
+    /// Notes a write to a dirty stripe: it is written ahead if it is dirty as a whole, now or
+    /// later.
     pub(crate) fn stage_if_whole(&mut self, logical: u32) {
         if self.memory.dirty_blocks_of(logical) as u64 == self.geometry.stripe_blocks()
             && self.stage_place().is_some()
@@ -165,8 +164,8 @@ impl Engine {
         }
     }
 
-    /// Writes ahead what waits for it, what is committing first, as long as devices have not too much
-    /// to do.
+    /// Writes waiting stripes ahead, committing ones first, as long as devices have not too much to
+    /// do.
     pub(crate) fn drive_staging(&mut self) {
         while !self.stages_wait() {
             let Some((from, logical)) = self.memory.next_to_stage() else { return };
@@ -175,14 +174,14 @@ impl Engine {
         }
     }
 
-    /// Whether so much is being written ahead that more of it waits.
+    /// Returns true if so much is being written ahead that more of it waits.
     pub(crate) fn stages_wait(&self) -> bool {
         let most = (UNDER_WAY_BLOCKS / self.geometry.stripe_blocks()).max(UNDER_WAY_STRIPES);
         let most = most.min(self.spare_places() / 4);
         self.staging.under_way() >= most.max(1)
     }
 
-    /// Where a stripe can be written ahead; none: the commit writes it.
+    /// Returns a place where a stripe can be written ahead; `None`: the commit writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
         let room = self.stage_places() > self.staging.len();
         if !room || self.service.has_failed() || self.members.have_arrivals() || self.generations_left() == 0
@@ -197,8 +196,8 @@ impl Engine {
         (self.spare_places() as usize).saturating_sub(self.delayed.places() + PLACES_LEFT)
     }
 
-    /// Whether so many places are taken that a commit should give some back, and it is worth a
-    /// flush.
+    /// Returns true if so many places are taken that a commit should give some back, and it is
+    /// worth a flush.
     pub(crate) fn stages_need_commit(&self) -> bool {
         let staged = self.staging.len();
         self.are_worth_a_flush(staged) && 2 * staged >= self.stage_places()
@@ -238,7 +237,7 @@ impl Engine {
         many.saturating_sub(self.records.unrecorded(self.maps.generation()))
     }
 
-    /// A stripe is written to: what was staged of it does not count any more.
+    /// Drops the stage of a stripe that is written to.
     pub(crate) fn unstage(&mut self, logical: u32) {
         let Some(id) = self.memory.unstage(logical) else { return };
         self.staging.give_up(id);
@@ -280,7 +279,7 @@ impl Engine {
         }
     }
 
-    /// Lets the place of a staged stripe be anybody's, or its owner's.
+    /// Frees the place of a staged stripe, for any stripe or for its owner.
     pub(crate) fn free_staged(&mut self, id: StageId) -> Option<Staged> {
         let staged = self.staging.stripes.remove(&id)?;
         self.pins.unpin(staged.physical);

@@ -2,8 +2,8 @@
 //!
 //! A stripe can be read as long as the equations tolerate the loss of all devices that lack it or
 //! have it bad; a log row as long as no more than t do; the volume opens as long as one device has
-//! good maps. [`margin`] counts how many more devices can fail with all of these read, so it never
-//! counts a device for what it cannot give.
+//! good maps. [`margin`] counts how many more devices can fail with all of these read, so a device
+//! never counts for content that it cannot give.
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, Row, RowKind};
@@ -74,12 +74,12 @@ pub struct Margin {
     pub next: Option<NextLoss>,
 }
 
-/// All sets of one more device than any.
+/// Sets of one more device than can always fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextLoss {
     /// Devices in a set.
     pub devices: u32,
-    /// Sets of so many of the devices that are there.
+    /// Such sets of the devices that are there.
     pub sets: u64,
     /// Those that can fail.
     pub survived: u64,
@@ -110,7 +110,7 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
         (0..bearing.devices()).map(Slot).filter(|slot| !margin.lost.contains(slot)).collect();
     let gone = patterns.iter().map(|pattern| without(&[], pattern).len()).max().unwrap_or(0);
     let most = log_any_more.map_or(standing.maps_more, |log| log.min(standing.maps_more));
-    // What is promised of any set needs no trial: it was proved when the volume was made.
+    // Sets within the tolerance need no trial: it was proved when the volume was made.
     let mut more = bearing.tolerance().saturating_sub(gone) as u32;
     let (mut tried, mut spent) = (0, 0.0);
     let next = loop {
@@ -162,7 +162,6 @@ impl Engine {
         margin(&self.planners.stripes_bear, &self.standing())
     }
 
-    /// Devices that are not whole.
     pub(crate) fn not_whole(&self) -> BTreeSet<Slot> {
         let members = (0..).map(Slot).zip(self.maps.members());
         members.filter(|(_, state)| **state != MemberState::Present).map(|(slot, _)| slot).collect()
@@ -181,7 +180,7 @@ impl Engine {
     /// whole.
     fn bad_patterns(&self, always: &BTreeSet<Slot>) -> Vec<BTreeSet<Slot>> {
         let runs = self.maps.notes().bad.stripes_by_devices().into_iter();
-        // What has lost data already is said apart.
+        // Stripes that have lost data already are reported apart.
         let counts = |(logical, _)| !self.has_lost_data(logical);
         let mapped =
             runs.filter(|&(first, last, _)| self.maps.stripes().mapped_within(first, last).any(counts));
@@ -202,7 +201,7 @@ impl Engine {
         largest
     }
 
-    /// How many more devices can fail with all of the log read, where these count as lost.
+    /// Returns how many more devices can fail with all of the log read, where these count as lost.
     fn log_more(&self, beheaded: &BTreeSet<Slot>) -> Option<u32> {
         let gone = &self.not_whole() | beheaded;
         if gone.is_empty() && !self.maps.notes().bad.has_rows() {
@@ -317,8 +316,8 @@ mod tests {
         assert_eq!(with(Some(5), 9), Margin { log_any_more: Some(5), ..stripes });
     }
 
-    /// Codes with thousands of elements: what cannot be survived is known without an elimination,
-    /// and what takes billions of products is not counted.
+    /// Codes with thousands of elements: fatal sets are known without an elimination, and counts
+    /// that take billions of products are left out.
     #[test]
     fn a_code_of_thousands_of_elements_is_counted_where_that_is_cheap() {
         let clay = bearing("clay:10,4,13", Placement::ROTATED);

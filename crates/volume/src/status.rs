@@ -1,4 +1,4 @@
-//! What can be said about a volume at any time, as plain numbers.
+//! The state of a volume at any time, as plain numbers.
 
 use crate::maps::{RowCell, RowKind};
 use crate::{Engine, EpochId, Slot, UserBlock, histories_are_forgotten};
@@ -7,12 +7,12 @@ use pantile_format::volume::{DeviceNote, EventNote, HistoryId, MemberState, Rang
 use pantile_plan::{CellSet, Costs, Effort, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a device has done since the volume was opened.
+/// Work of a device since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Blocks that were read and are what they should be, or are not.
+    /// Blocks that were read, good or wrong.
     pub blocks_read: u64,
-    /// Blocks and headers that could be read and are not what they should be.
+    /// Blocks and headers that could be read and are wrong.
     pub checksum_errors: u64,
     /// Reads that failed.
     pub media_errors: u64,
@@ -21,18 +21,18 @@ pub struct DeviceCounts {
     pub unreadable_chunks: u64,
 }
 
-/// Whether a device takes part.
+/// Membership of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
     /// It holds everything.
     Present,
-    /// It is not there.
+    /// It is missing.
     Lost,
-    /// What it lacks is being made again.
+    /// Blocks that it lacks are being made again.
     Rebuilding {
         /// Logical stripes that are looked after.
         done_stripes: u64,
-        /// Of so many.
+        /// All of them.
         total_stripes: u64,
     },
 }
@@ -42,20 +42,20 @@ pub enum DeviceState {
 pub struct DeviceStatus {
     /// Its place.
     pub slot: Slot,
-    /// Whether it takes part.
+    /// Its membership.
     pub state: DeviceState,
-    /// What it has done.
+    /// Its work.
     pub counts: DeviceCounts,
-    /// What is known of it, from before the volume was opened, too.
+    /// Its history, from before the volume was opened, too.
     pub known: DeviceNote,
 }
 
-/// What a scrub has found bad of a device, beside its stripes and its log.
+/// Bad metadata of a device that a scrub has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadMetadata {
     /// The device.
     pub slot: Slot,
-    /// So many of its three superblocks.
+    /// Bad ones of its three superblocks.
     pub superblocks: u32,
     /// A record of the journal that the next opening would replay.
     pub journal: bool,
@@ -65,66 +65,66 @@ pub struct BadMetadata {
     pub definition: bool,
 }
 
-/// How far a scrub is and what it has found, in stripes, in blocks of the log, and by device in
-/// what says where they are.
+/// Position of a scrub and its findings, in stripes, in blocks of the log, and in metadata by
+/// device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
     /// Logical stripes that are judged.
     pub done: u64,
-    /// Of so many.
+    /// All of them.
     pub total: u64,
-    /// Whether what is bad is written anew.
+    /// True if bad stripes and blocks are written again.
     pub repair: bool,
-    /// Whether it waits to be told to go on.
+    /// True if it waits for a command to go on.
     pub paused: bool,
-    /// Whether it is not at its end.
+    /// True if it is not at its end.
     pub running: bool,
-    /// Nothing is wrong.
+    /// Stripes without a fault.
     pub clean: u64,
-    /// Blocks are not what their checksums say.
+    /// Stripes with blocks that differ from their checksums.
     pub checksum: u64,
-    /// Blocks cannot be read, and all that can are what their checksums say.
+    /// Stripes with blocks that cannot be read, and no wrong ones.
     pub unreadable: u64,
-    /// The equations do not hold, and one column explains it.
+    /// Stripes whose equations do not hold, which one column explains.
     pub located: u64,
-    /// The equations do not hold, and several columns could explain it.
+    /// Stripes whose equations do not hold, which several columns could explain.
     pub ambiguous: u64,
-    /// The equations do not hold, and no single column explains it.
+    /// Stripes whose equations do not hold, which no single column explains.
     pub unlocatable: u64,
     /// Blocks of the log that are judged, each copy and each parity for itself.
     pub log_blocks: u64,
-    /// Those of them that are not what their checksums say.
+    /// Those of them that differ from their checksums.
     pub log_checksum: u64,
     /// Those of them that cannot be read.
     pub log_unreadable: u64,
     /// Devices whose superblocks, journal, snapshot or text of the code are bad.
     pub metadata: Vec<BadMetadata>,
-    /// How many those are, also where a restart has forgotten which.
+    /// The number of such devices, even if a restart has forgotten which.
     pub metadata_devices: u64,
     /// When it began and, if it has, ended: seconds since 1970, 0 where it is not known.
     pub begun_at: i64,
-    /// Or was stopped.
+    /// When it ended, or was stopped.
     pub ended_at: i64,
-    /// Whether it was stopped before its end.
+    /// True if it was stopped before its end.
     pub stopped: bool,
-    /// Stripes that were bad and have been written anew.
+    /// Bad stripes that have been written again.
     pub repaired: u64,
-    /// Stripes that are bad and cannot be made good, or not without a guess.
+    /// Bad stripes that cannot be repaired, or not without a guess.
     pub left: u64,
 }
 
 impl ScrubStatus {
-    /// Whether it has found anything that is not as it should be.
+    /// Returns true if it has found a fault.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
         stripes + self.log_checksum + self.log_unreadable > 0 || self.metadata_devices > 0
     }
 }
 
-/// What an epoch is doing.
+/// State of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochState {
-    /// It waits for what was dirty before it.
+    /// It waits for blocks that were dirty before it.
     Beginning,
     /// It takes writes.
     Open,
@@ -141,26 +141,26 @@ pub struct EpochStatus {
     pub epoch: EpochId,
     /// The first block that it holds.
     pub first: UserBlock,
-    /// How many.
+    /// The number of its blocks.
     pub count: u64,
-    /// What it is doing.
+    /// Its state.
     pub state: EpochState,
     /// Stripes that it has written.
     pub stripes: u64,
-    /// Of these, those whose parity is owed.
+    /// Of these, those with pending parity.
     pub owed_stripes: u64,
-    /// Blocks in them that the epoch has written: what losing a device can cost.
+    /// Blocks in them that the epoch has written: losing a device can cost them.
     pub owed_blocks: u64,
-    /// So many may be.
+    /// Most such blocks.
     pub owed_blocks_max: u64,
-    /// The number of the newest write, and of the oldest whose parity is owed: whoever has a clock
-    /// can tell its age.
+    /// The number of the newest write, and of the oldest with pending parity: a driver with a clock
+    /// derives its age.
     pub newest: u64,
-    /// `None`: none is owed.
+    /// `None`: no parity is pending.
     pub oldest: Option<u64>,
     /// Stripes whose parity was written in vain, because their data changed afterwards.
     pub wasted_stripes: u64,
-    /// What was lost with devices before its parity was made, as first block and number.
+    /// Blocks lost with devices before their parity was made, as first block and number.
     pub lost: Vec<(UserBlock, u64)>,
 }
 
@@ -184,56 +184,56 @@ pub struct Status {
     pub log_rows: u64,
     /// Blocks of users in the log.
     pub log_blocks: u64,
-    /// Those of them that cannot be had, because more devices are lost than the log bears.
+    /// Those of them that are lost, because more devices are lost than the log tolerates.
     pub log_blocks_lost: u64,
     /// Physical stripes in use.
     pub stripes_used: u64,
     /// Physical stripes that nothing maps to.
     pub free_stripes: u64,
-    /// Logical stripes of which more is bad than the code can bear.
+    /// Logical stripes that are worse than the code tolerates.
     pub broken_stripes: u64,
-    /// Logical stripes that wait to be written anew because something in them did not verify.
+    /// Logical stripes that wait to be written again because something in them did not verify.
     pub suspect_stripes: u64,
     /// Blocks written to devices that came, since they came.
     pub rebuilt_blocks: u64,
     /// The scrub, if there was one since the volume was opened.
     pub scrub: Option<ScrubStatus>,
-    /// More devices were lost than the code can bear: nothing more is written until the volume is
+    /// More devices were lost than the code tolerates: nothing more is written until the volume is
     /// opened again.
     pub failed: bool,
     /// The next generation: no durable write has it or one above it.
     pub next_generation: u64,
-    /// It was opened to be read only: nothing is written, and nothing is wrong with that.
+    /// It was opened to be read only, on purpose: nothing is written.
     pub reads_only: bool,
     /// Devices that were here when the volume was opened, ran separately and take no part, and
     /// their histories.
     pub apart: Vec<(Slot, HistoryId)>,
-    /// So many devices were lost while another was away that it may be among these although it
-    /// never ran.
+    /// True if a device that was away may count among these although it never ran: too many others
+    /// were lost meanwhile.
     pub histories_forgotten: bool,
     /// Blocks that are lost or suspect, from the lowest on.
     pub ranges: Vec<RangeNote>,
-    /// What happened, the oldest first, as far as it is known.
+    /// Events, the oldest first, as far as they are known.
     pub events: Vec<EventNote>,
-    /// What happened before was kept, and could be read nowhere.
+    /// True if no device had the older events that were kept.
     pub notes_lost: bool,
 }
 
-/// What cannot be had, because of lost devices alone.
+/// Losses because of lost devices alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Losses {
-    /// Whether the equations bear it: all stripes can be had, and what is written can.
+    /// True if the equations tolerate it: all stripes can be read and written.
     pub bears: bool,
-    /// Stripes that cannot be read in full because of what is known to be bad on the others, and of
-    /// which more can be read with the devices that were asked about.
+    /// Stripes that cannot be read in full without these devices, because others have bad blocks;
+    /// more of each can be read with them.
     pub stripes: u64,
-    /// Blocks in the log that cannot be had: it bears as many losses as the code bears of any
-    /// devices, and perhaps not these.
+    /// Lost blocks in the log: it tolerates as many losses as the code tolerates of any devices,
+    /// and perhaps not these.
     pub log_blocks: u64,
 }
 
 impl Engine {
-    /// What cannot be had with what is lost, and these devices lost, too.
+    /// Returns the losses with the devices that are lost, and these, too.
     pub(crate) fn losses(&self, also: &[Slot]) -> Losses {
         let lost = self.absent_with(also);
         let all: Vec<Slot> = lost.iter().copied().collect();
@@ -242,7 +242,7 @@ impl Engine {
         if all.len() <= self.geometry.tolerance() && !self.maps.notes().bad.has_rows() {
             return Losses { bears, stripes, log_blocks: 0 };
         }
-        // By the cells that are lost, those of a row that cannot be had.
+        // By the lost cells of a row, its lost blocks.
         let mut known: BTreeMap<Vec<CellIndex>, Vec<bool>> = BTreeMap::new();
         let copies = self.geometry.tolerance() + 1;
         let mut log_blocks = 0;
@@ -265,8 +265,9 @@ impl Engine {
         Losses { bears, stripes, log_blocks }
     }
 
-    /// Whether no more is lost without these devices than is already; one that is not rebuilt yet
-    /// counts as lost. Cost: looks through the log only if the stripes tolerate more losses than it.
+    /// Returns true if no more is lost without these devices than is already; one that is not
+    /// rebuilt yet counts as lost. Cost: looks through the log only if the stripes tolerate more
+    /// losses than it.
     pub(crate) fn can_spare(&self, also: &[Slot]) -> bool {
         let all: BTreeSet<Slot> = self.not_whole().into_iter().chain(also.iter().copied()).collect();
         let after = self.losses(&all.iter().copied().collect::<Vec<Slot>>());
@@ -278,7 +279,7 @@ impl Engine {
         self.maps.absent().into_iter().chain(also.iter().copied()).collect()
     }
 
-    /// Which user blocks of a coded row cannot be had without some of its cells.
+    /// Returns for each user block of a coded row whether it is lost with some of its cells.
     fn gone_in_row(&self, cells: &[CellIndex]) -> Vec<bool> {
         let planner = &self.planners.row;
         let lost = CellSet::of_cells(planner.code(), cells);

@@ -1,9 +1,9 @@
 //! The maps in the words of the format: changes as entries of a record, all of it as a snapshot,
 //! one block as a superblock.
 //!
-//! No byte is defined here; `pantile_format::volume` does that. What is read here fits the maps:
-//! rows have the cells that their kind has, no physical stripe has two owners, no block is twice in
-//! the log.
+//! No byte is defined here; `pantile_format::volume` does that. Decoded entries fit the maps: rows
+//! have the cells that their kind has, no physical stripe has two owners, no block is twice in the
+//! log.
 
 use crate::maps::{Change, ChunkPatch, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
@@ -14,16 +14,16 @@ use pantile_format::volume::{
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Generations, sessions and records are counted from 1, and no volume counts to here: whoever
-/// writes more lies, and could make a count go around.
+/// Generations, sessions and records are counted from 1, and no volume counts to here. A higher
+/// number is forged, and could make a count overflow.
 pub(crate) const NUMBERS_END: u64 = 1 << 62;
 
-/// A number that nothing but a device vouches for counts up to here: a volume that goes on from it
-/// has as many again before it comes to [`NUMBERS_END`].
+/// Bound of numbers that are known from chunks or one superblock alone. A volume that goes on from
+/// one has as many again before it comes to [`NUMBERS_END`].
 pub(crate) const FOUND_END: u64 = NUMBERS_END / 2;
 
-/// Whether the numbers of a superblock can be counted on from there: of others nothing is opened,
-/// and none is written.
+/// Returns true if the numbers of a superblock can be counted on. Others are neither opened nor
+/// written.
 pub(crate) fn counts_on(superblock: &Superblock) -> bool {
     let Superblock { session, update, first_record, generation_floor, snapshot, .. } = superblock;
     let record = snapshot.map_or(0, |snapshot| snapshot.record.0);
@@ -75,9 +75,9 @@ fn patch(entry: &volume::StripePatch, geometry: &Geometry) -> Option<StripePatch
     Some(StripePatch { logical: entry.logical.0 as u32, generation: entry.generation.0, chunks })
 }
 
-/// What a decoded entry changes; `None` if it is of a kind that this volume never writes, a log
-/// write that cannot be one of this code, a stripe in a place that is not its own, or of a
-/// generation that no volume has.
+/// Returns the change of a decoded entry. `None`: its kind is never written by this volume, it is a
+/// log write that cannot be of this code, its stripe is in a foreign place, or its generation is
+/// that of no volume.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     if !may_have(entry, geometry) {
         return None;
@@ -103,7 +103,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     })
 }
 
-/// What a cell of the log holds of a stripe.
+/// Returns the entry for a cell of the log: a user's block, or a home block of a stripe.
 fn holds(block: UserBlock, geometry: &Geometry) -> Holds {
     match geometry.is_home(block) {
         true => Holds::Home(block.0 - geometry.user_blocks()),
@@ -124,7 +124,7 @@ fn block_of(holds: Holds, geometry: &Geometry) -> Option<UserBlock> {
     }
 }
 
-/// Tests whether a volume of this code writes entries of that kind, in records or snapshots.
+/// Returns true if a volume of this code writes entries of that kind, in records or snapshots.
 fn may_have(entry: &Entry, geometry: &Geometry) -> bool {
     match entry {
         Entry::Patch(_) => geometry.may_patch(),
@@ -200,7 +200,7 @@ fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
     (row.live() > 0).then_some(row)
 }
 
-/// Makes the blocks of a snapshot little by little from maps that do not change meanwhile, but for
+/// Makes the blocks of a snapshot little by little. The maps do not change until its end, but for
 /// the members, which are taken at once.
 #[derive(Debug)]
 pub(crate) struct SnapshotWriter {
@@ -221,7 +221,7 @@ impl SnapshotWriter {
         SnapshotWriter { encoder, next_stripe: 0, next_row: 0, rest, sum: None }
     }
 
-    /// The next blocks, as many as are wanted until there are no more.
+    /// Returns the next blocks, at most `most`, until there are no more.
     pub(crate) fn next_blocks(&mut self, most: usize, maps: &Maps, geometry: &Geometry) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < most * BLOCK_BYTES as usize {
@@ -276,7 +276,7 @@ impl SnapshotReader {
         self.decoder.wanted()
     }
 
-    /// Takes the next blocks. `false`: they are not of this snapshot, or say what cannot be so.
+    /// Takes the next blocks. `false`: they are not of this snapshot, or have impossible entries.
     pub(crate) fn push(&mut self, bytes: &[u8], geometry: &Geometry) -> bool {
         bytes.chunks_exact(BLOCK_BYTES as usize).all(|block| {
             self.decoder.wanted().is_some()
@@ -310,8 +310,8 @@ impl SnapshotReader {
     }
 }
 
-/// The superblock of one device, made from that of any: they differ in the slot, its chunks and
-/// whom it calls lost.
+/// Makes the superblock of one device from that of any: they differ in the slot, its chunks and the
+/// lost devices.
 pub(crate) fn superblock_of(slot: Slot, lost: &[Slot], geometry: &Geometry, any: &Superblock) -> Superblock {
     Superblock {
         slot,

@@ -1,4 +1,4 @@
-//! The last record while a volume is opened: whether what it maps is there.
+//! The last record while a volume is opened: the headers that it wrote, and its lost blocks.
 
 use crate::Slot;
 use pantile_format::Crc64;
@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 /// The last record, which a device can lack.
 #[derive(Debug, Default)]
 pub(crate) struct Verification {
-    /// Its first generation; `None` when the volume is open.
+    /// Its first generation; `None` once the volume is open.
     since: Option<u64>,
     /// The headers of the chunks that it wrote.
     digests: BTreeMap<(u32, Slot), Crc64>,
-    /// Blocks that could not be had.
     lost: usize,
 }
 
@@ -26,7 +25,6 @@ impl Verification {
         self.since
     }
 
-    /// True while the volume is opened.
     pub(crate) fn is_under_way(&self) -> bool {
         self.since.is_some()
     }
@@ -46,12 +44,11 @@ impl Verification {
         self.lost += usize::from(!is_there);
     }
 
-    /// True if a block could not be read.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// The record counts: what its headers must be is not asked any more.
+    /// Believes the record: the digests of its headers are not needed any more.
     pub(crate) fn believe(&mut self) {
         self.digests.clear();
     }

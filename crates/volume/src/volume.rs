@@ -7,14 +7,14 @@ use crate::{
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
 
-/// How far a volume is.
+/// The state of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// What the devices hold is being read; requests wait.
+    /// The devices are being read; requests wait.
     Opening,
     /// Requests are answered; or, of a volume that is only looked at, its status is.
     Serving,
-    /// It cannot be opened. Nothing was written, or nothing but what was there already.
+    /// It cannot be opened. Nothing was written, or only content that was there already.
     Refused(OpenError),
 }
 
@@ -24,13 +24,13 @@ pub struct Volume {
     inner: Inner,
     /// Events that wait for the volume to be open.
     waiting: Vec<Event>,
-    /// Answers and releases of what a volume that is refused was asked.
+    /// Answers to requests to a refused volume, and releases.
     refusals: VecDeque<Action>,
-    /// Blocks of epochs in memory, if not as many as usual.
+    /// Most blocks of epochs in memory, if not the default.
     epoch_blocks: Option<usize>,
-    /// Blocks in memory, if not as many as usual.
+    /// Most blocks in memory, if not the default.
     memory_blocks: Option<usize>,
-    /// Dirty blocks that start a commit, if not as many as usual.
+    /// Dirty blocks that start a commit, if not the default.
     dirty_mark: Option<usize>,
     /// Seconds since 1970, as the driver told last.
     now: i64,
@@ -40,26 +40,25 @@ pub struct Volume {
 enum Inner {
     Opening(Box<Opening>),
     Serving(Box<Engine>),
-    /// What the devices hold is known, and nothing is done with it.
+    /// The state of the devices is known, and is only looked at.
     Looking(Box<Engine>),
     Refused(OpenError),
 }
 
 impl Volume {
-    /// Begins to open a volume whose devices hold what [`format_volume`](crate::format_volume) or
-    /// an earlier life wrote.
+    /// Begins to open a volume that [`format_volume`](crate::format_volume) or an earlier session
+    /// wrote.
     ///
-    /// `there`: by slot, whether the device answers. `fresh`: drawn at random for this opening; it
+    /// `there`: by slot, true if the device answers. `fresh`: drawn at random for this opening; it
     /// becomes the volume's history if not all devices take part.
     pub fn open(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Volume {
         Volume::begin(Box::new(Opening::new(geometry, there, fresh)))
     }
 
-    /// Reads what the devices hold and writes nothing, so that [`Volume::status`] can tell. No
-    /// request is served.
+    /// Reads the devices and writes nothing, for [`Volume::status`]. No request is served.
     ///
-    /// What the last crash left undone is seen as if it were done: the last change counts although
-    /// nobody has looked whether it is whole.
+    /// A change that a crash cut off is seen as if it were done: the last change counts without a
+    /// check that it is whole.
     pub fn look(geometry: Geometry, there: &[bool]) -> Volume {
         let mut opening = Box::new(Opening::new(geometry, there, HistoryId([0; 16])));
         opening.only_looks = true;
@@ -80,12 +79,12 @@ impl Volume {
         volume
     }
 
-    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it can
-    /// be had from media that cannot be written, or that have no room.
+    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it
+    /// opens from media that cannot be written, or that have no room.
     ///
-    /// What was flushed is read, as far as the code bears what is lost. The last change counts if
-    /// what it maps can be had, as when it is opened otherwise; what devices lack of it is not
-    /// written again but computed whenever it is read.
+    /// Flushed blocks are read, as far as the code tolerates the losses. The last change counts if
+    /// its blocks can be computed, as in any opening. Blocks that devices lack are not written
+    /// again but computed at each read.
     pub fn open_to_read(geometry: Geometry, there: &[bool]) -> Volume {
         let mut volume = Volume::look(geometry, there);
         match &mut volume.inner {
@@ -103,28 +102,27 @@ impl Volume {
         }
     }
 
-    /// Has no more than so many bytes of blocks in memory, users' writes that are not durable
-    /// included, and chunk headers of a thirtieth of that beside them; it is 512 MiB unless told. A
-    /// single stripe is read and written whatever its length. To be called before the first event.
+    /// Limits the bytes of blocks in memory, users' writes that are not durable included; chunk
+    /// headers take a thirtieth of that beside them. The default is 512 MiB. A single stripe is
+    /// read and written whatever its length. To be called before the first event.
     pub fn keep_within(&mut self, bytes: u64) {
         self.memory_blocks = Some((bytes / BLOCK_BYTES) as usize);
     }
 
-    /// Keeps no more data of epochs in memory than these blocks, and as many of parity: fewer cost
-    /// reads before an end. To be called before the first event.
+    /// Limits data of epochs in memory to these blocks, and parity to as many: fewer cost reads
+    /// before an end. To be called before the first event.
     pub fn keep_epoch_blocks(&mut self, most: usize) {
         self.epoch_blocks = Some(most);
     }
 
-    /// Begins to make what is dirty durable at so many blocks, although nobody waits for it, and
-    /// answers no write beyond eight times as many: fewer cost more flushes. To be called before
-    /// the first event.
+    /// Begins to make dirty blocks durable at this many without a flush, and answers no write
+    /// beyond eight times as many: fewer cost more flushes. To be called before the first event.
     pub fn commit_at(&mut self, dirty_blocks: usize) {
         self.dirty_mark = Some(dirty_blocks);
     }
 
-    /// Says what time it is, in seconds since 1970: what happens from now on happens then. The
-    /// volume has no clock; untold it says 0.
+    /// Sets the time of the events that follow, in seconds since 1970; 0 before the first call. The
+    /// volume has no clock.
     pub fn tell_time(&mut self, now: i64) {
         self.now = now;
         match &mut self.inner {
@@ -142,7 +140,7 @@ impl Volume {
         }
     }
 
-    /// Takes an event. The actions that follow are had from [`Volume::next_action`].
+    /// Takes an event. [`Volume::next_action`] returns the actions that follow.
     pub fn handle(&mut self, event: Event) {
         match (&mut self.inner, event) {
             (Inner::Serving(engine), event) => engine.handle(event),
@@ -156,7 +154,7 @@ impl Volume {
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {
                 if let Event::DeviceGone(slot) = event {
-                    // What came before it went again counts no more.
+                    // Returns before the device went again do not count.
                     self.waiting
                         .retain(|waiting| !matches!(waiting, Event::DeviceCame(came, _) if *came == slot));
                 }
@@ -181,18 +179,18 @@ impl Volume {
         }
     }
 
-    /// How far it is.
+    /// Returns its state.
     pub fn state(&self) -> State {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
-            // One that has failed meanwhile answers everybody, if only so.
+            // One that has failed meanwhile answers every request, if only with that.
             Inner::Serving(engine) if engine.is_redoing() && !engine.has_failed() => State::Opening,
             Inner::Serving(_) | Inner::Looking(_) => State::Serving,
             Inner::Refused(error) => State::Refused(error.clone()),
         }
     }
 
-    /// What can be said about it; `None` unless it serves.
+    /// Returns its status; `None` unless it serves.
     pub fn status(&self) -> Option<Status> {
         match &self.inner {
             Inner::Serving(engine) => Some(engine.status()),
@@ -211,7 +209,7 @@ impl Volume {
         }
     }
 
-    /// Its epochs of delayed parity.
+    /// Returns its epochs of delayed parity.
     pub fn epochs(&self) -> Vec<EpochStatus> {
         match &self.inner {
             Inner::Serving(engine) => engine.epoch_statuses(),
@@ -219,7 +217,7 @@ impl Volume {
         }
     }
 
-    /// What cannot be had if these devices are lost, too; `None` unless it serves.
+    /// Returns the losses if these devices are lost, too; `None` unless it serves.
     pub fn losses(&self, also: &[Slot]) -> Option<Losses> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.losses(also)),
@@ -227,8 +225,8 @@ impl Volume {
         }
     }
 
-    /// State that flushed data depend on now, for [`margin`](crate::margin()); `None` unless it serves.
-    /// Cost: looks through the log and the known bad content.
+    /// State that flushed data depend on now, for [`margin`](crate::margin()); `None` unless it
+    /// serves. Cost: looks through the log and the known bad content.
     pub fn standing(&self) -> Option<Standing> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.standing()),
@@ -236,8 +234,8 @@ impl Volume {
         }
     }
 
-    /// Chunks and log blocks of each device that were found to be bad by a read that failed, since it
-    /// was opened; each once until it is written or read again. None unless it serves.
+    /// Chunks and log blocks of each device that were found to be bad by a read that failed, since
+    /// it was opened; each once until it is written or read again. None unless it serves.
     pub fn unreadable_chunks(&self) -> Vec<u64> {
         match &self.inner {
             Inner::Serving(engine) => {
@@ -256,8 +254,8 @@ impl Volume {
         }
     }
 
-    /// Whether these devices may be lost, too: the volume serves on, and what can be had with them
-    /// can be had without. `None` unless it serves.
+    /// Returns true if these devices can be lost, too: the volume serves on, and nothing more is
+    /// lost. `None` unless it serves.
     pub fn can_spare(&self, also: &[Slot]) -> Option<bool> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.can_spare(also)),
@@ -265,7 +263,7 @@ impl Volume {
         }
     }
 
-    /// Which blocks of a range hold something; `None` unless it serves.
+    /// Returns the ranges of written and unwritten blocks; `None` unless it serves.
     pub fn extents(&self, first: UserBlock, count: u64) -> Option<Vec<Extent>> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.extents(first, count)),
@@ -273,10 +271,10 @@ impl Volume {
         }
     }
 
-    /// Where blocks lie, if a driver can read all of them without a request: their newest content
-    /// lies on devices that have it, or is a sum of what does, and memory has the checksums. What
-    /// is read there counts only if it has these checksums; else the blocks are to be asked for
-    /// with a [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
+    /// Returns the places of blocks, if a driver can read all of them without a request: their
+    /// newest content is on devices that have it, or is a sum of such blocks, and memory has the
+    /// checksums. Content read there counts only if it has these checksums; else the driver needs a
+    /// [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
     pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         match &self.inner {
             Inner::Serving(engine) => engine.lookup(first, count),
@@ -284,7 +282,7 @@ impl Volume {
         }
     }
 
-    /// Whether every device has all that it should have, as far as anybody has looked, and records
+    /// Returns true if every device has all that it should have, as far as it was read, and records
     /// say so.
     pub fn is_clean(&self) -> bool {
         matches!(&self.inner, Inner::Serving(engine) if engine.is_clean())

@@ -1,14 +1,14 @@
-//! When a commit begins, and what is sealed for it.
+//! The begin of a commit: when it is due, and which blocks are sealed for it.
 
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::memory::Age;
 use crate::{Failure, Reply};
 
-/// Blocks of a record of nothing but the states of all devices and some notes, at the most.
+/// Most blocks of a record of nothing but the states of all devices and some notes.
 const FIRST_RECORD_BLOCKS: u32 = 4;
 
-/// How much is to be made durable.
+/// The extent of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Amount {
     Nothing,
@@ -87,12 +87,12 @@ impl Engine {
         }
         self.begin_commit();
         if !self.memory.has_committing() && self.commit.is_none() && !self.service.has_failed() {
-            // What is to be merged or repaired has to wait, and may wait for ever.
+            // Blocks to be merged or repaired have to wait, and may wait for ever.
             self.prove();
         }
     }
 
-    /// How much of what is dirty should be made durable, although nobody waits for it.
+    /// Returns how much of the dirty blocks should be made durable, although no flush waits.
     ///
     /// Stripes that are being written ahead are left to that, and those that are dirty in part may
     /// soon be whole: a commit that took them now would put them into the log, and its flush would
@@ -127,15 +127,15 @@ impl Engine {
         self.memory.seal_staged(written);
     }
 
-    /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no
-    /// record says so yet, or one is to say that the last is durable.
+    /// Answers those who wait for sealed blocks, which are durable; unless a device was lost and no
+    /// record says so yet, or a record is to say that the last is durable.
     pub(super) fn answer_sealed(&mut self) {
         if !self.records.is_wanted() && !self.owes_proof() {
             self.memory.take_committed().into_iter().for_each(|id| self.reply(id, Reply::Done));
         }
     }
 
-    /// A volume that has failed answers everybody and keeps nothing waiting.
+    /// Answers all requests of a volume that has failed, and keeps nothing waiting.
     pub(crate) fn give_up_if_failed(&mut self) {
         if !self.service.has_failed() {
             return;

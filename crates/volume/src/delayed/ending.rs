@@ -1,4 +1,4 @@
-//! How an epoch ends: rounds of making what is owed, and the record that switches all of its
+//! The end of an epoch: rounds that make pending parity, and the record that switches all of its
 //! stripes.
 
 use super::owed::{Owed, OwedId};
@@ -50,7 +50,7 @@ impl Engine {
         self.reply(id, Reply::Done);
     }
 
-    /// Begins whatever can be begun for epochs.
+    /// Begins all work for epochs that can begin.
     pub(crate) fn drive_delayed(&mut self) {
         if self.delayed.epochs.is_empty() && self.delayed.stalled.is_empty() {
             return;
@@ -111,8 +111,8 @@ impl Engine {
         waiting.into_iter().for_each(|id| self.refuse_within(id, Failure::NotDurable));
     }
 
-    /// Makes parity of the oldest stripes that are due: all of an epoch that ends, else what is
-    /// beyond the budget or old.
+    /// Makes parity of the oldest stripes that are due: all of an epoch that ends, else those that
+    /// are beyond the budget or old.
     fn settle_what_is_due(&mut self, epoch: EpochId) {
         let blocks = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
         loop {
@@ -128,7 +128,7 @@ impl Engine {
             let is_idle =
                 |owed: &OwedId| self.delayed.stripes.get(owed).is_some_and(|o| o.is_idle() && !o.recalled);
             let next = known.owed.iter().take_while(is_due).map(|(_, &owed)| owed).find(is_idle);
-            // What is under way may be enough to come below the budget again.
+            // Parity under way may be enough to come below the budget again.
             let enough = !all && over && known.active > 0 && {
                 let under_way = self.settling_within(epoch);
                 known.owed_blocks.saturating_sub(under_way) <= known.owed_blocks_max
@@ -214,8 +214,8 @@ impl Engine {
         }
     }
 
-    /// Something of a stripe is written, or nobody wants it any more: a flush may wait for it, or
-    /// for what was written meanwhile.
+    /// Notes that a part of a stripe is written, or that it is dropped: a flush may wait for it, or
+    /// for writes since.
     pub(crate) fn round_of(&mut self, epoch: EpochId, owed: OwedId) {
         let Some(Epoch { round: Some(round), .. }) = self.delayed.epochs.get_mut(&epoch) else { return };
         let Some(&version) = round.stripes.get(&owed) else { return };
@@ -257,7 +257,8 @@ impl Engine {
                 self.refuse_within(id, Failure::NoSuchEpoch { epoch });
                 continue;
             };
-            // What can never be made waits for its writer, so its writer may not wait for it.
+            // Parity that can never be made waits for its writer, so its writer may not wait for
+            // it.
             let owes = known.owed_blocks > known.owed_blocks_max && !known.owed.is_empty();
             let full =
                 self.delayed.memory.data_blocks > 2 * self.delayed.data_blocks_most && known.active > 0;
@@ -290,7 +291,8 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// What the record of an end says: stripes that are switched, and those that are trimmed.
+    /// Returns the content of an end's record: stripes that are switched, and those that are
+    /// trimmed.
     pub(crate) fn ended_stripes(&self, epoch: EpochId) -> (Vec<Ended>, BTreeSet<u32>) {
         let Some(known) = self.delayed.epochs.get(&epoch) else { return (Vec::new(), BTreeSet::new()) };
         let ended: Vec<Ended> = known
@@ -313,7 +315,7 @@ impl Engine {
             self.is_written_anew(*logical, true);
         }
         known.stripes.values().for_each(|&owed| self.keep_ended(owed));
-        // Answered when a record says of all devices that were lost meanwhile.
+        // Answered when a record names all devices lost in between.
         self.memory.hold_until_committed(known.ends);
         let flushes = known.flushes.into_iter().chain(known.round.into_iter().flat_map(|r| r.requests));
         self.memory.hold_until_committed(flushes);

@@ -1,16 +1,16 @@
-//! A stripe of an epoch: its data where nothing maps to, its parity owed until it is *settled*.
+//! A stripe of an epoch: its data in a free place, its parity pending until it is *settled*.
 //!
-//! Blocks lie at their home cells in a free place and are overwritten there. The checksums of what
-//! was written are in memory alone, so what is read back is verified. One thing is done with a
-//! stripe at a time:
+//! Blocks are stored in their home cells in a free place and are overwritten there. Their checksums
+//! are in memory alone; blocks that are read back are verified against them. A stripe has one
+//! activity at a time:
 //!
-//! * *write*: what is dirty goes to its cells;
+//! * *write*: dirty blocks go to their cells;
 //! * *fill*: all data are in memory: parity is computed and kept in memory, data and headers are
 //!   written as one. If none of the data is on a device yet, it is a *settle*: parity goes with
 //!   them;
-//! * *settle*: what is missing is fetched (memory, the epoch's own cells, what was committed
-//!   before), what is lost is computed if there is parity of it, parity is made unless memory has
-//!   it, and everything is written that a present device lacks, headers too.
+//! * *settle*: missing blocks are fetched (from memory, the epoch's own cells, the content before
+//!   the epoch), lost ones are computed if they have parity. Parity is made unless memory has it.
+//!   All blocks and headers that a present device lacks are written.
 //!
 //! Invariant: `held` means that the device has the block as it is now, written and reported; a
 //! block that is neither held nor in memory nor computable is *lost*, and then the stripe cannot be
@@ -31,12 +31,12 @@ use std::collections::BTreeSet;
 /// Names a stripe of an epoch within the engine.
 pub(crate) type OwedId = u64;
 
-/// Whether a read of a stripe's block is seen to.
+/// The part of an epoch in a read of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// It is.
+    /// The epoch delivers the block.
     Done,
-    /// The epoch has not written it: what was there before counts.
+    /// The epoch has not written it: its content of before counts.
     Base,
 }
 
@@ -49,22 +49,22 @@ pub(super) struct Owed {
     pub(super) generation: u64,
     /// The number of its last write.
     pub(super) version: u64,
-    /// That of the last write that is on the devices.
+    /// The number of the last write that is on the devices.
     pub(super) clean: u64,
-    /// The number of the first write whose parity is owed.
+    /// The number of the first write whose parity is pending.
     since: u64,
     content: Vec<Option<Operand>>,
-    /// What the epoch has; of other blocks what was there before counts.
+    /// Blocks that the epoch has; other blocks have their content of before.
     known: Vec<bool>,
-    /// What the epoch has written of that; the rest was filled in from before, and can be had from
-    /// there again.
+    /// Those of them that the epoch has written. The rest was filled in from before, and can be
+    /// read from there again.
     own: Vec<bool>,
     held: Vec<bool>,
     pub(super) sums: Vec<Option<u64>>,
     pub(super) lost: BTreeSet<usize>,
     /// Written to and not on the way to a device.
     dirty: BTreeSet<usize>,
-    /// By slot, whether its header is of now.
+    /// By slot, true if its header is up to date.
     headers: Vec<bool>,
     pub(super) digests: Vec<Option<Crc64>>,
     /// Parity of the data as they are now is in memory or on devices.
@@ -77,10 +77,9 @@ pub(super) struct Owed {
     pub(super) settled: bool,
     activity: Option<Activity>,
     waiting: Vec<(crate::RequestId, usize)>,
-    /// What a lost device had of it is to stay in memory, because its parity is about to be
-    /// spoiled.
+    /// A lost device's blocks are to stay in memory, because their parity is about to be spoiled.
     pub(super) recalled: bool,
-    /// Nobody wants it any more.
+    /// The stripe is given up.
     pub(super) dropped: bool,
     /// It takes a place beside the one that its logical stripe has.
     extra: bool,
@@ -101,7 +100,6 @@ enum Phase {
     Write,
 }
 
-/// What is being done with a stripe.
 #[derive(Debug)]
 struct Activity {
     kind: Kind,
@@ -109,23 +107,23 @@ struct Activity {
     version: u64,
     generation: u64,
     outstanding: usize,
-    /// What is or will be there of each block; held for as long as this lasts.
+    /// Content that each block has or will have; held for as long as this lasts.
     have: Vec<Option<Operand>>,
-    /// Blocks that were looked for and cannot be had where they were.
+    /// Blocks that could not be read where they were.
     bad: BTreeSet<usize>,
-    /// What was there before cannot be had either.
+    /// Blocks whose content before the epoch is lost, too.
     groundless: BTreeSet<usize>,
     /// Asked for, and not to be asked for again.
     asked: BTreeSet<usize>,
     runs: Vec<Vec<(usize, BufferId)>>,
-    /// Buffers that the computation makes: what was lost, then parity.
+    /// Buffers that the computation makes: lost blocks, then parity.
     recovered: Vec<(usize, BufferId)>,
     made: Vec<(usize, BufferId)>,
     sums: Vec<u64>,
     /// Blocks and headers on their way to devices.
     blocks: Vec<usize>,
     headers: Vec<Slot>,
-    /// Devices that were lost meanwhile.
+    /// Devices that have been lost since it began.
     gone: BTreeSet<Slot>,
 }
 
@@ -138,8 +136,8 @@ impl Owed {
         self.activity.as_ref().is_some_and(|activity| activity.kind == Kind::Settle)
     }
 
-    /// A block cannot be had from where it was. One that was filled in is as before it was; how
-    /// many of them that makes.
+    /// Notes a block that cannot be read where it was. One that was filled in falls back to its
+    /// content before the epoch; returns the number of such blocks.
     fn lose(&mut self, at: usize) -> u64 {
         if self.own[at] {
             self.lost.insert(at);
@@ -270,11 +268,11 @@ impl Engine {
         before.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
-    /// Whether a stripe may be written to. Where parity or headers have been written, all its data
-    /// must be in memory first: a lost device's are known by parity alone, which the write spoils;
-    /// and all are written again under a new generation, or old data with their old header could
-    /// pass for the new ones on a device that lost both writes. If they are not there, they are
-    /// being read.
+    /// Returns true if a stripe can be written to. Where parity or headers have been written, all
+    /// its data must be in memory first; those that are not are being read. A lost device's data
+    /// are known by parity alone, which the write spoils. All data are written again under a new
+    /// generation; else old data with their old header could pass for new ones on a device that
+    /// lost both writes.
     pub(crate) fn recall(&mut self, id: OwedId) -> bool {
         let data = self.data_indexes();
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return true };
@@ -293,7 +291,7 @@ impl Engine {
         false
     }
 
-    /// A settled stripe is owed again.
+    /// Makes the parity of a settled stripe pending again.
     fn owe_again(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         if !std::mem::take(&mut owed.settled) {
@@ -308,8 +306,7 @@ impl Engine {
         }
     }
 
-    /// The data of a stripe change: what was made of them does not count any more, and is owed
-    /// again.
+    /// Drops the parity of a stripe whose data change, and makes it pending again.
     fn spoil_parity(&mut self, id: OwedId) {
         let data: BTreeSet<usize> = match self.delayed.stripes.get(&id) {
             Some(owed) if owed.has_parity || owed.settled || owed.wrote_header => {
@@ -373,7 +370,7 @@ impl Engine {
                 self.write_owed(id);
             } else {
                 self.release_held(id);
-                // What a lost device should have can be let go when there is parity of it.
+                // Blocks of a lost device can be let go when they have parity.
                 let stays = |owed: &Owed| data.iter().any(|&at| owed.content[at].is_some());
                 if self.delayed.stripes.get(&id).is_some_and(|owed| stays(owed) && owed.lost.is_empty()) {
                     self.settle_owed(id);
@@ -439,8 +436,7 @@ impl Engine {
         self.delayed.stripes.get_mut(&id)?.activity.as_mut().map(what)
     }
 
-    /// Nobody wants a stripe any more. Its place is free when all that is under way has been
-    /// reported.
+    /// Drops a stripe. Its place is free when all that is under way has been reported.
     pub(crate) fn drop_owed(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         owed.dropped = true;

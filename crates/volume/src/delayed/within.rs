@@ -163,8 +163,8 @@ impl Engine {
         (!fits).then_some(Failure::EpochFull { epoch, stripes: room / each })
     }
 
-    /// Finds places for stripes that an epoch has not written yet. `None`: not now, but when what
-    /// is under way is done.
+    /// Finds places for stripes that an epoch has not written yet. `None`: there are none until
+    /// writes under way are done.
     fn make_stripes(&mut self, epoch: EpochId, logicals: &BTreeSet<u32>) -> Result<(), Option<Failure>> {
         let known = self.delayed.epochs.get(&epoch).ok_or(Some(Failure::NoSuchEpoch { epoch }))?;
         let new: BTreeSet<u32> =
@@ -190,7 +190,7 @@ impl Engine {
         let extra = new.iter().filter(|logical| is_extra(logical)).count();
         let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
         if extra > 0 && spare < self.delayed.extra_places + extra + PLACES_LEFT {
-            // Places of what was aborted become free when its last write is reported.
+            // Places of aborted stripes become free when their last writes are reported.
             let waits = self.delayed.stripes.values().any(|owed| owed.dropped);
             return Err((!waits).then_some(Failure::NoRoom { epoch }));
         }
@@ -238,7 +238,7 @@ impl Engine {
         self.resolve_all(elsewhere);
     }
 
-    /// A block of a stripe whose parity is made has been fetched, or could not be.
+    /// Delivers a block of a stripe whose parity is made; `None`: it could not be read.
     pub(crate) fn deliver_within(
         &mut self,
         (id, index): (RequestId, usize),
@@ -258,7 +258,8 @@ impl Engine {
         }
     }
 
-    /// True if the parity of a stripe is made, and nobody has written to it since this version.
+    /// True if the parity of a stripe is made, and the stripe has not been written since this
+    /// version.
     pub(crate) fn is_settled_as_of(&self, owed: OwedId, version: u64) -> bool {
         self.delayed.stripes.get(&owed).is_some_and(|owed| owed.version == version && owed.settled)
     }
@@ -301,7 +302,7 @@ impl Engine {
         self.resolve_within(id, vec![index]);
     }
 
-    /// The failure of a read of an epoch, of blocks that cannot be had.
+    /// Returns the failure of a read of an epoch that needs lost blocks.
     pub(crate) fn lost_within(
         &self,
         epoch: Option<EpochId>,
@@ -314,7 +315,7 @@ impl Engine {
         }
     }
 
-    /// Answers when what was written before is on the devices.
+    /// Answers when all writes before it are on the devices.
     fn flush_epoch(&mut self, id: RequestId, epoch: EpochId) {
         if let Some(known) = self.delayed.epochs.get_mut(&epoch) {
             known.flushes.push(id);

@@ -1,4 +1,4 @@
-//! Whom the answer of a device, or of a computation, is for.
+//! Owners of the results of inputs, outputs and computations.
 
 use crate::delayed::OwedId;
 use crate::fetch::FetchId;
@@ -8,7 +8,7 @@ use crate::staging::StageId;
 use crate::{BufferId, EpochId, Slot};
 use pantile_code::CellIndex;
 
-/// What an input or output was for.
+/// The purpose of an input or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoOwner {
     FetchCell {
@@ -68,7 +68,7 @@ pub(crate) enum IoOwner {
     },
 }
 
-/// What a computation was for.
+/// The purpose of a computation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobOwner {
     Fetch { fetch: FetchId, scratch: Vec<BufferId> },

@@ -1,17 +1,16 @@
-//! Reads: where the newest content of a block is, whom it is for, and when a user's read has all of
-//! its own.
+//! Reads: the place of a block's newest content, its requester, and the end of a user's read.
 
 use super::Engine;
 use crate::fetch::Requester;
 use crate::reads::UserRead;
 use crate::{EpochId, Failure, Operand, Reply, RequestId, UserBlock};
 
-/// Where the newest content of a block is.
+/// The place of a block's newest content.
 enum Newest {
     Memory(Operand),
     /// Its stripe is patched: the read goes on after that.
     Held,
-    /// What lies there may be of two times.
+    /// The content there may be of two times.
     Unread,
     Log,
     Stripe(u32),
@@ -94,7 +93,7 @@ impl Engine {
         self.read_at(place, block, requester);
     }
 
-    /// A block is there, or (`None`) cannot be had.
+    /// Delivers a block; `None`: it is lost.
     pub(crate) fn deliver(&mut self, requester: Requester, block: UserBlock, content: Option<Operand>) {
         if let Some(Operand::Buffer(buffer)) = content {
             self.io.hold(buffer);
@@ -155,7 +154,7 @@ impl Engine {
         }
     }
 
-    /// What a user's read has found out of blocks on the devices.
+    /// Notes which blocks on the devices a user's read has found good or lost.
     fn note_read(&mut self, epoch: Option<EpochId>, first: UserBlock, contents: &[Option<Operand>]) {
         if epoch.is_some() || self.service.has_failed() {
             return;
@@ -167,7 +166,7 @@ impl Engine {
         } else if self.maps.notes().has_ranges() || self.damage.has_broken() {
             let (logical, _) = self.geometry.locate(first);
             let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
-            // What is in memory says nothing of what the devices have.
+            // Content in memory does not show that devices have the blocks.
             let is_in_memory = (logical..=last).any(|logical| self.memory.has_any(logical, 0..u32::MAX));
             if !is_in_memory && !contents.is_empty() {
                 self.note_had(first, contents.len() as u64);

@@ -1,4 +1,4 @@
-//! What a new volume is on its devices.
+//! The first content of a new volume's devices.
 
 use crate::journal::definition_bytes;
 use crate::stored::superblock_of;
@@ -6,7 +6,7 @@ use crate::{DeviceBlock, Geometry, Slot};
 use pantile_format::volume::{DefinitionRef, Features, HistoryId, RecordNumber, Session, Superblock};
 use pantile_format::{FormatError, Generation, Part};
 
-/// What a new volume is called, beside its geometry.
+/// Names of a new volume, beside its geometry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Birth {
     /// Drawn at random.

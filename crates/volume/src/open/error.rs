@@ -9,7 +9,7 @@ use std::fmt;
 pub enum OpenError {
     /// No device has a superblock of this volume.
     NotThere,
-    /// More devices are missing than the code can bear.
+    /// More devices are missing than the code tolerates.
     TooFewDevices {
         /// Devices that answer.
         have: usize,
@@ -18,34 +18,34 @@ pub enum OpenError {
         /// Devices that answer and are of an earlier time than the newest: they do not count.
         older: Vec<Slot>,
     },
-    /// Whether the last change was flushed cannot be told: more devices are missing than its copies
-    /// can bear.
+    /// The last change may have been flushed or not: more devices are missing than its copies
+    /// tolerate.
     Undecided {
         /// Devices that answer.
         have: usize,
-        /// Devices with which it can be told.
+        /// Devices needed to decide it.
         need: usize,
     },
     /// No device has the snapshot whole.
     NoSnapshot,
     /// A record that no volume writes, under a checksum that fits.
     Impossible {
-        /// Its number.
+        /// The number of the record.
         record: RecordNumber,
     },
-    /// No session can be begun with numbers that are still to be counted: somebody has written one
-    /// that no volume counts to, under a checksum that fits.
+    /// No session can be begun with numbers that are still to be counted: one of them is higher
+    /// than any volume counts to, under a checksum that fits.
     Counted,
-    /// Devices that ran separately: each side has written what the other has not.
+    /// Devices ran separately: each side has writes that the other lacks.
     RanSeparately {
         /// The newest history.
         newest: HistoryId,
         /// Devices with another one, which the newest does not go on from.
         others: Vec<(Slot, HistoryId)>,
     },
-    /// It has features with which this program may read it and must not write it.
+    /// It has features with which this program may read it but must not write it.
     NeedsNewer {
-        /// Their bits.
+        /// The bits of these features.
         features: u64,
     },
     /// The code cannot be laid out on the devices.

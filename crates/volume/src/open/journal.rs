@@ -1,4 +1,4 @@
-//! What the journals say: rings and snapshots are read, and the records of them replayed.
+//! The journals while a volume is opened: rings and snapshots are read, and the records replayed.
 
 use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, Ring};
 use crate::engine::Engine;
@@ -22,7 +22,7 @@ impl Opening {
         self.next_phase_if_done();
     }
 
-    /// Begins to read as many rings as may be held at a time.
+    /// Begins to read as many rings as can be held at a time.
     pub(super) fn begin_rings(&mut self) {
         let blocks = self.geometry.journal_blocks();
         let ring_bytes = u64::from(blocks) * BLOCK_BYTES;
@@ -125,8 +125,8 @@ impl Opening {
         }
     }
 
-    /// Asks the next device for the state that goes with the snapshot; `false`: it is there, or
-    /// nobody is left to ask.
+    /// Asks the next device for the state that goes with the snapshot; `false`: it is there, or no
+    /// device is left to ask.
     fn read_state(&mut self) -> bool {
         let newest = self.newest.as_ref();
         let reference = newest.and_then(|newest| Some((newest.snapshot?.area, newest.state?)));
@@ -143,7 +143,7 @@ impl Opening {
         true
     }
 
-    /// A device's state is the one that the superblock speaks of, or it is not.
+    /// Takes a device's state, if the superblock refers to it.
     pub(super) fn had_of_state(&mut self, bytes: &[u8]) {
         let Some(newest) = &self.newest else { return };
         let wanted = newest.state.map(|state| state.crc);
@@ -163,8 +163,8 @@ impl Opening {
         (to + blocks - from) % blocks
     }
 
-    /// The record of this number at a block of the ring, from any device that has it whole, and
-    /// what it changes.
+    /// Returns the record of this number at a block of the ring, from any device that has it whole,
+    /// and its changes.
     fn record_at(&self, at: u32, number: u64, newest: &Superblock) -> Option<(&Kept, Record, Vec<Change>)> {
         let shape = self.geometry.shape();
         let mut best: Option<(&Kept, Record, Vec<Change>)> = None;
@@ -208,8 +208,8 @@ impl Opening {
         };
         last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
         self.rings = Rings::default();
-        // What the last record says of members is true even if it is forgotten: it is about what
-        // was written before it. But then no record says so.
+        // The states of members in the last record are true even if it is forgotten: they are about
+        // writes before it. But then no record says so.
         self.unrecorded = before.0.members() != maps.members();
         before.0.set_members(maps.members());
         self.away = maps.absent();
@@ -227,7 +227,7 @@ impl Opening {
         if !self.are_enough(older.clone()) {
             return;
         }
-        // Stripes written ahead have lower generations than what was recorded before them.
+        // Stripes written ahead have lower generations than writes recorded before them.
         let generations = last.iter().flat_map(|(_, _, changes)| changes).filter_map(Change::generation);
         self.since = generations.fold(before.0.generation(), u64::min);
         let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);

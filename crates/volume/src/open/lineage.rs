@@ -1,42 +1,39 @@
-//! Who goes on from whom: which devices are of one volume still, and when a volume gets another
+//! Histories of devices: which devices are still of one volume, and when a volume gets another
 //! history.
 //!
 //! Each superblock names the history of its device and the histories before it. A device whose
-//! history is neither the newest one nor among those before it has run separately: it has written
-//! what the others have not, or they what it has not, and nothing can make one of the two.
+//! history is neither the newest one nor among those before it has run separately: it and the
+//! others have written different things, which nothing can merge.
 //!
-//! *When a history is drawn anew.* Only when the volume is opened without a device that may have
-//! the one before, because only such a device could be opened elsewhere and go on from it, too. A
-//! device that was away already when the history was drawn, and has been since, cannot: so a volume
-//! that is opened a thousand times without it keeps one history all the while, and a device that
-//! comes back after any number of openings finds its own among the ancestors. What is remembered of
-//! a history is therefore one ancestor for each time that a device was lost, not for each opening;
-//! there is room for 126 of them while any of these devices is still away. Beyond that a device is
-//! taken for one that ran separately.
+//! *When a new history is drawn.* Only when the volume is opened without a device that may have the
+//! present one, because only such a device could be opened elsewhere and go on from it, too. A
+//! device that was away when the history was drawn, and has been since, cannot. So a volume that is
+//! opened a thousand times without it keeps one history, and a device that comes back finds its own
+//! among the ancestors. There is one ancestor for each time that a device was lost, not for each
+//! opening; 126 of them have room while any of these devices is away. Beyond that a device is taken
+//! for one that ran separately.
 //!
-//! *How it is known that nobody away has a history.* The superblocks say so: while no device has
-//! been lost or let in since a history was drawn the first ancestor stands twice ([`is_closed`]),
-//! and all of them name those that were away as lost. Every superblock of this history on every
-//! device that is here has to say it. The double is taken away ([`open_up`]) with the first
-//! superblock that names another loss, and before any device is let in. An older build draws a
-//! history at every opening without all devices and writes no double, so that it is never believed
-//! to have said what it does not know.
+//! *Proof that no device that is away has a history.* While no device has been lost or let in since
+//! a history was drawn, the first ancestor stands twice ([`is_closed`]), and all superblocks name
+//! those that were away as lost. Every superblock of this history on every device that is here has
+//! to say it. The double is taken away ([`open_up`]) with the first superblock that names another
+//! loss, and before any device is let in.
 //!
 //! Example: 6 devices, history A. Opened without 3: B is drawn, ancestors `A A`, and 3 is lost.
 //! Opened so 300 times: B all the while. Device 3 comes, with history A: it goes on, and is caught
 //! up. First a superblock with the ancestors `A` is durable, then 3 gets one. Opened without 5: C,
 //! `B B A`.
 //!
-//! *What is used when devices ran separately.* If exactly one of the sides could be opened alone,
-//! that one is, and the devices of the others are left as they are and named. If several could,
-//! each may have been flushed to, and a person has to choose: nothing is opened.
+//! *Devices that ran separately.* If exactly one of the sides could be opened alone, it is, and the
+//! devices of the others are left as they are and named. If several could, each may have been
+//! flushed to, and a person has to choose: nothing is opened.
 
 use super::OpenError;
 use crate::{Bearing, Geometry, Slot};
 use pantile_format::volume::{HistoryId, Session, Superblock};
 
-/// Whether no device that is away can have the history of a superblock: none was lost or let in
-/// since it was drawn but those that it calls lost.
+/// Returns true if no device that is away can have the history of a superblock: none was lost or
+/// let in since it was drawn but those that it calls lost.
 pub(crate) fn is_closed(superblock: &Superblock) -> bool {
     matches!(&superblock.ancestors[..], [first, second, ..] if first == second)
 }
@@ -59,10 +56,10 @@ pub(super) fn drawn(before: &Superblock, fresh: HistoryId) -> (HistoryId, Vec<Hi
     (fresh, ancestors)
 }
 
-/// What a device says of itself.
+/// The claims of a device about itself.
 pub(super) struct Known {
     pub(super) superblock: Superblock,
-    /// Whether it has something that the session of its superblock wrote.
+    /// True if it has something that the session of its superblock wrote.
     pub(super) is_established: bool,
 }
 
@@ -73,7 +70,7 @@ impl Known {
         (if self.is_established { session } else { base }, session, update)
     }
 
-    /// Whether what another device has written is among what this one goes on from; what has
+    /// Returns true if this device goes on from all that another one has written; a device that has
     /// changed nothing is of every side.
     fn goes_on_from(&self, other: &Known) -> bool {
         let (own, history) = (&self.superblock, &other.superblock.history);
@@ -81,8 +78,9 @@ impl Known {
     }
 }
 
-/// The newest superblock of the side that an opening would use, and the devices of the others; for
-/// who has superblocks alone, and takes every session for one that changed something.
+/// Returns the newest superblock of the side that an opening would use, and the devices of the
+/// others. For callers that have superblocks alone, and take every session for one that changed
+/// something.
 ///
 /// Errors: those of an opening.
 pub fn choose_side(
@@ -94,14 +92,14 @@ pub fn choose_side(
     Ok((chosen.newest, chosen.apart))
 }
 
-/// Whether older histories than a superblock names may have been forgotten: what is taken for a
-/// device that ran separately may be one that was away all the while.
+/// Returns true if histories older than a superblock names may have been forgotten: a device that
+/// seems to have run separately may have been away all the while.
 pub fn histories_are_forgotten(superblock: &Superblock) -> bool {
-    // One less where the first does not stand twice any more.
+    // The list is one shorter where the first ancestor does not stand twice any more.
     superblock.ancestors.len() + 1 >= Superblock::ANCESTORS_MOST
 }
 
-/// Whether a volume can be opened with some devices alone.
+/// Returns a test for a volume that can be opened with some devices alone.
 pub(super) fn can_do_with(geometry: &Geometry) -> impl Fn(&[Slot]) -> bool + use<> {
     let bearing = Bearing::new(&geometry.code, geometry.placement);
     let slots = geometry.slots() as u32;
@@ -121,8 +119,8 @@ pub(super) struct Chosen {
     pub(super) apart: Vec<(Slot, HistoryId)>,
 }
 
-/// Chooses the side that a volume is opened from; `bears`: whether the code bears the loss of all
-/// devices but these.
+/// Chooses the side that a volume is opened from. `bears`: true if the code tolerates the loss of
+/// all devices but these.
 ///
 /// Errors: `NotThere` without any superblock, `RanSeparately` if no side could be opened alone, or
 /// several could.

@@ -1,5 +1,4 @@
-//! Step 2 of a patch: blocks and headers are written where they lie. The same after a crash, when
-//! all that it needs is read first.
+//! Step 2 of a patch: blocks and headers are written home. After a crash it begins by reading them.
 
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::{ChunkSums, Requester};
@@ -8,17 +7,16 @@ use crate::{Action, DeviceBlock, IoResult, Operand, Piece, Slot, Urgency, UserBl
 use pantile_format::volume::ChunkHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a chunk is written whose header is not there afterwards, before its device is given
-/// up.
+/// Most writes of a chunk whose header is not there afterwards, before its device is given up.
 const TRIES_MOST: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// What memory does not have is read: content from the log, headers from where they lie.
+    /// Content is read from the log, and headers from their chunks, unless memory has them.
     Read,
     Write,
     Flush,
-    /// Headers are read again: what a device lost is written again.
+    /// Headers are read again: those that a device lost are written again.
     Check,
 }
 
@@ -26,7 +24,7 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Going {
     pub(crate) patches: Vec<StripePatch>,
-    /// They are of the last record before a crash.
+    /// The patches are of the last record before a crash.
     pub(crate) is_redo: bool,
     content: BTreeMap<UserBlock, Operand>,
     /// By patch and device: the checksums of the chunk from now on.
@@ -46,7 +44,7 @@ impl Engine {
         self.go_home(patches, BTreeMap::new(), BTreeMap::new(), true);
     }
 
-    /// Begins to write patches home, with what memory has of them.
+    /// Begins to write patches home, with the content that memory has.
     pub(super) fn go_home(
         &mut self,
         patches: Vec<StripePatch>,
@@ -77,7 +75,7 @@ impl Engine {
         self.home_part_done();
     }
 
-    /// By block of a patch: its number in the log, where it lies, and which of its chunk it is.
+    /// Returns by block of a patch: its number in the log, its device, and its home.
     fn blocks_of(&self, patch: &StripePatch) -> Vec<(UserBlock, Slot, DeviceBlock)> {
         let Some(Mapping { physical, .. }) = self.maps.mapping(patch.logical) else {
             return Vec::new();
@@ -106,7 +104,7 @@ impl Engine {
         self.maps.mapping(going.patches.get(patch)?.logical)
     }
 
-    /// What the log has of a block is there, or cannot be had.
+    /// Takes a block's content from the log; `None`: it is lost.
     pub(crate) fn home_content(&mut self, block: UserBlock, content: Option<Operand>) {
         if let (Some(going), Some(content)) = (&mut self.patching.going, content) {
             going.content.insert(block, content);
@@ -170,7 +168,7 @@ impl Engine {
             Step::Check if going.left.is_empty() => self.end_home(),
             Step::Check if going.tries < TRIES_MOST => self.write_home(),
             Step::Check => {
-                // It says that it wrote what it did not.
+                // The device reports writes that it did not do.
                 let slots: BTreeSet<Slot> = going.left.iter().map(|&(_, slot)| slot).collect();
                 slots.into_iter().for_each(|slot| self.home_write_failed(slot));
                 self.end_home();
@@ -178,8 +176,8 @@ impl Engine {
         }
     }
 
-    /// A stripe of which the log cannot give everything stays as it is. Where a header is not what
-    /// it can be, the chunk is lost to the stripe. Both are written anew as a whole.
+    /// Leaves a stripe as it is if the log has lost some of it. A chunk whose header is neither the
+    /// old nor the new one is lost to the stripe. Both are written again as a whole.
     fn leave_what_cannot_go(&mut self) {
         let Some(mut going) = self.patching.going.take() else { return };
         for (index, patch) in going.patches.iter().enumerate() {
@@ -254,12 +252,12 @@ impl Engine {
         self.home_part_done();
     }
 
-    /// A device could not write: it is lost, whatever else it can do.
+    /// Loses a device that could not write, even if it can read.
     pub(crate) fn home_write_failed(&mut self, slot: Slot) {
         self.device_gone(slot);
     }
 
-    /// All is durable where it belongs.
+    /// Ends a patch: all is durable in its place.
     fn end_home(&mut self) {
         let Some(Going { patches, content, headers, is_redo, .. }) = self.patching.going.take() else {
             return;

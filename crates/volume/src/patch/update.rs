@@ -10,7 +10,6 @@ use pantile_plan::{CellSet, Content, Costs, UpdatePlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Plans kept.
 const PLANS_MOST: usize = 1024;
 
 /// The part of a commit that patches stripes.
@@ -22,7 +21,7 @@ pub(crate) struct Updates {
     asked_headers: bool,
 }
 
-/// One stripe that is patched.
+/// A stripe that is patched.
 #[derive(Debug)]
 pub(crate) struct Update {
     pub(crate) logical: u32,
@@ -113,7 +112,7 @@ impl Engine {
         self.commit.as_mut()?.patch.as_mut()?.stripes.get_mut(index)
     }
 
-    /// Asks for the headers of the chunks that change once all contents are there. Returns whether
+    /// Asks for the headers of the chunks that change once all contents are there; `true`:
     /// everything is there.
     pub(crate) fn patch_gathered(&mut self) -> bool {
         let Some(mut commit) = self.commit.take() else { return false };
@@ -157,7 +156,6 @@ impl Engine {
         false
     }
 
-    /// Takes the header of a chunk that changes.
     pub(crate) fn update_header_read(&mut self, index: usize, slot: Slot, result: &IoResult) {
         let Some(update) = self.update(index) else { return };
         let (logical, mapping) = (update.logical, update.mapping);
@@ -193,7 +191,7 @@ impl Engine {
         for (index, update) in patch.stripes.iter_mut().enumerate() {
             let mut sums = Vec::new();
             for (offset, plan) in update.plans.clone() {
-                // What old content is cheaper to compute than to read.
+                // Old content that is cheaper to compute than to read.
                 for step in &plan.old.steps {
                     let into = self.io.new_buffer();
                     let terms =
@@ -228,7 +226,6 @@ impl Engine {
         jobs
     }
 
-    /// Takes checksums that were computed.
     pub(crate) fn update_computed(&mut self, index: usize, computed: &Computed) {
         let Computed { checksums: found, .. } = computed;
         let Some(mut commit) = self.commit.take() else { return };
@@ -244,7 +241,6 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Releases all buffers of an update.
     pub(super) fn release_update(&mut self, update: Update) {
         for content in update.old.into_values().chain(update.new.into_values()) {
             self.io.release_operand(content);
@@ -267,7 +263,7 @@ impl Update {
         self.plans.iter().flat_map(|(offset, plan)| plan.writes.iter().map(|&cell| (cell, *offset))).collect()
     }
 
-    /// Returns what is written to a block.
+    /// Returns the new content of a block.
     pub(crate) fn content(&self, place: Place) -> Operand {
         let made = self.made.get(&place).map(|&buffer| Operand::Buffer(buffer));
         made.unwrap_or_else(|| self.new[&place])

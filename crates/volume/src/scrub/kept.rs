@@ -1,4 +1,4 @@
-//! What outlives the server of a scrub: where it was, what it had found, when.
+//! The part of a scrub that outlives its server: position, findings, times.
 
 use super::metadata::Metadata;
 use super::{Engine, Scrubbing};
@@ -31,8 +31,8 @@ impl Scrubbing {
 }
 
 impl Engine {
-    /// How the last scrub stands: of this session, or as the devices tell of it. One that a stop or
-    /// a crash has cut off waits.
+    /// Returns the state of the last scrub: of this session, or as the devices recorded it. One
+    /// that a stop or a crash has cut off waits.
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let Some(scrub) = &self.scrubbing else {
             let total = u64::from(self.geometry.logical_stripes());
@@ -45,15 +45,15 @@ impl Engine {
         Some(ScrubStatus { repaired, left, ..scrub.status.clone() })
     }
 
-    /// Stripes made good, and stripes that are bad and could not be. What users or another device
-    /// have made good since is neither.
+    /// Returns the numbers of stripes repaired and of bad stripes that could not be. Stripes that
+    /// users or another device have repaired since are neither.
     fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
         let broken = scrub.beyond_repair.iter().filter(|logical| self.damage.is_broken(**logical)).count();
         let left = if scrub.status.repair { broken as u64 + scrub.unnamed } else { 0 };
         (scrub.before.0 + scrub.repaired, scrub.before.1 + left)
     }
 
-    /// A stripe is written anew, from what was left of it or all of it by users.
+    /// Notes that a stripe is written again, from the rest of it or all of it by users.
     pub(crate) fn is_written_anew(&mut self, logical: u32, is_users: bool) {
         self.damage.mend(logical);
         if let Some(scrub) = &mut self.scrubbing {
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// A stripe that the scrub would have written anew cannot be.
+    /// Notes that a stripe cannot be written again for the scrub.
     pub(crate) fn is_not_written_anew(&mut self, logical: u32) {
         let Some(scrub) = &mut self.scrubbing else { return };
         if scrub.flagged.remove(&logical) {
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// What is kept of the scrub of this session.
+    /// Returns the note of the scrub of this session.
     pub(crate) fn scrub_note(&self) -> Option<ScrubNote> {
         let scrub = self.scrubbing.as_ref()?;
         let (position, status) = match scrub.outstanding {
@@ -109,7 +109,7 @@ impl Engine {
         })
     }
 
-    /// It has come to its end, or was told to stop.
+    /// Notes the end of a scrub, or its stop.
     pub(super) fn note_scrub_end(&mut self) {
         let Some(scrub) = &mut self.scrubbing else { return };
         scrub.status.ended_at = self.noting.now();

@@ -1,16 +1,16 @@
-//! The part of a scrub that looks at what a device has beside stripes and log: superblocks,
-//! journal, snapshot, and the text of the code.
+//! The part of a scrub for a device's metadata: superblocks, journal, snapshot, and the text of the
+//! code.
 //!
-//! After an opening, and after a device has come, all three superblocks of every device that is
-//! present are whole: the opening writes two of them, a device that comes gets three, and where an
-//! opening finds both places in front bad the snapshot that follows writes all of them. A place
-//! that a power failure tore is therefore written again before anybody judges it, and one that is
-//! bad has been spoiled since. The newest place in front and the copy must say what the engine
-//! says; the other one must be whole.
+//! After an opening, and after a device has come, all three superblocks of every present device are
+//! whole. The opening writes two of them, and a device that comes gets three. Where an opening
+//! finds both places in front bad, the snapshot that follows writes all of them. So a place that a
+//! power failure tore is written again before a scrub judges it, and a bad one has been spoiled
+//! since. The newest place in front and the copy must agree with the engine; the other one must be
+//! whole.
 //!
 //! Of the journal the records behind the snapshot are judged: each must be whole, in its place, and
-//! the same as on the other devices. Older ones nobody needs. What is written anew while it is
-//! read, by a snapshot, is not judged.
+//! the same as on the other devices. Older ones are not needed. A part that a snapshot writes while
+//! it is read is not judged.
 
 use crate::engine::{Engine, IoOwner};
 use crate::journal::definition_bytes;
@@ -20,10 +20,10 @@ use pantile_format::volume::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far a scrub is with it.
+/// Progress of a scrub in them.
 #[derive(Debug)]
 pub(super) struct Metadata {
-    /// Names the reads under way: what comes of others is of no scrub any more.
+    /// Names the reads under way; reads of other names are of no scrub any more.
     round: u64,
     stage: Stage,
     came: Vec<(Slot, usize, IoResult)>,
@@ -36,7 +36,7 @@ pub(super) struct Metadata {
 enum Stage {
     /// Of all devices, and the update of the superblock when they were asked for.
     Superblocks(Option<u64>),
-    /// What is being read, and what comes after it.
+    /// The part being read, and those that come after it.
     Parts(Option<Part>, VecDeque<(Slot, Kind)>),
     Over,
 }
@@ -48,7 +48,7 @@ enum Kind {
     Definition,
 }
 
-/// One part of one device, which is read piece by piece.
+/// A part of a device, which is read piece by piece.
 #[derive(Debug)]
 struct Part {
     slot: Slot,
@@ -79,7 +79,7 @@ impl Content {
     }
 }
 
-/// What is wrong with something.
+/// The judgement of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Good,
@@ -93,7 +93,7 @@ impl Metadata {
         Metadata { round, stage: Stage::Superblocks(None), came: Vec::new(), newest, records }
     }
 
-    /// One that has been looked through already.
+    /// Returns the state at the end.
     pub(super) fn over(round: u64) -> Metadata {
         Metadata { stage: Stage::Over, ..Metadata::new(round) }
     }
@@ -104,7 +104,7 @@ impl Metadata {
 }
 
 impl Engine {
-    /// Judges what was read and begins to read what comes next; `false`: it waits for a snapshot.
+    /// Judges the part that was read and begins the next; `false`: it waits for a snapshot.
     pub(super) fn scrub_metadata(&mut self) -> bool {
         let Some(scrub) = &mut self.scrubbing else { return true };
         let came = std::mem::take(&mut scrub.metadata.came);
@@ -117,7 +117,7 @@ impl Engine {
                 let parts = self.present().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
                 self.go_on_with(Stage::Parts(None, parts.collect()));
             }
-            // Nobody asked for them, or they are being written: what was read may be of before and
+            // They were not asked for, or are being written: the content read may be of before and
             // after.
             Stage::Superblocks(_) => {
                 if self.snapshots.is_pending() {
@@ -187,8 +187,8 @@ impl Engine {
         self.scrub_part_done();
     }
 
-    /// Three blocks of each device, and nobody throttles them: they are not to be outrun by
-    /// snapshots for ever.
+    /// Three blocks of each device, and without a limit of speed, so that snapshots do not outrun
+    /// them for ever.
     fn ask_for_superblocks(&mut self) {
         for slot in self.present() {
             let zones = self.geometry.zones(slot);
@@ -210,15 +210,15 @@ impl Engine {
                     if is_good { Verdict::Good } else { Verdict::Wrong }
                 }
                 IoResult::MediaError => Verdict::Unreadable,
-                // It is lost.
+                // The superblock is lost.
                 _ => continue,
             };
             self.found_bad(*slot, verdict, |bad| bad.superblocks += 1);
         }
     }
 
-    /// Whether a device has the superblock that it should have: in its newest place in front (0),
-    /// in the copy (1), and in the other place (2).
+    /// Returns true if a device has the right superblock: in its newest place in front (0), in the
+    /// copy (1), or in the other place (2).
     fn is_superblock_of(&self, slot: Slot, index: usize, found: &Superblock) -> bool {
         let newest = self.snapshots.superblock();
         let now = (newest.session, newest.update);
@@ -240,7 +240,7 @@ impl Engine {
             Kind::Journal => {
                 let (before, from) =
                     self.snapshots.superblock().snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
-                // What is being written may lie on what rotted there before, and is not judged.
+                // Blocks being written may still have rotten content of before, and are not judged.
                 let used = self.records.written().min(self.geometry.journal_blocks());
                 let (front, rest) = zones.record(from, used);
                 let content = Content::Journal(Vec::new(), before + 1, self.records.last().0);
@@ -272,7 +272,7 @@ impl Engine {
     fn judge_part(&mut self, part: Part) {
         let Part { slot, content, update, .. } = part;
         if update != self.snapshots.superblock().update || self.snapshots.is_under_way() {
-            // It is being written anew, or the device was lost and has come back since.
+            // It is being written again, or the device was lost and has come back since.
             return;
         }
         let kind = content.kind();
@@ -301,8 +301,7 @@ impl Engine {
         self.found_bad(slot, verdict, |bad| bad.mark(kind));
     }
 
-    /// The records that lie one behind the other, if all of them are whole and may be those that a
-    /// replay takes.
+    /// Returns consecutive records, if all of them are whole and replay may take each.
     fn records_in(&self, bytes: &[u8], first: u64, last: u64) -> Option<Vec<(u64, Session)>> {
         let mut records = Vec::new();
         let mut at = 0;
@@ -337,7 +336,7 @@ impl Engine {
         }
     }
 
-    /// Notes what is bad of a device that is still there.
+    /// Notes bad metadata of a device that is still there.
     fn found_bad(&mut self, slot: Slot, verdict: Verdict, note: impl FnOnce(&mut BadMetadata)) {
         if verdict == Verdict::Good || !self.maps.is_present(slot) {
             return;
@@ -374,7 +373,7 @@ impl Part {
         }
     }
 
-    /// Nothing that follows changes the verdict.
+    /// Sets a verdict that nothing that follows changes.
     fn end(&mut self, content: Content) {
         (self.content, self.pieces) = (content, VecDeque::new());
     }
@@ -394,7 +393,7 @@ impl BadMetadata {
     }
 }
 
-/// The pieces of 1 MiB at the most that blocks are read in.
+/// Returns the pieces, of at most 1 MiB, in which blocks are read.
 fn pieces_of(run: BlockRun) -> impl Iterator<Item = (DeviceBlock, u32)> {
     let piece = move |from: u64| {
         let blocks = (run.blocks - from).min(PIECE_BLOCKS.into());

@@ -1,4 +1,4 @@
-//! What devices that are lost, come back or lie mean for stripes whose parity is owed.
+//! Losses, returns and wrong answers of devices, for stripes with pending parity.
 
 use super::OwedId;
 use crate::engine::Engine;
@@ -6,7 +6,7 @@ use crate::{IoResult, Slot};
 use std::collections::BTreeSet;
 
 impl Engine {
-    /// A stripe is with those that have lost something, or with those whose parity can be made.
+    /// Sorts a stripe: with those that have lost something, or with those whose parity can be made.
     pub(super) fn look_at_losses(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         let Some(known) = self.delayed.epochs.get_mut(&owed.epoch) else { return };
@@ -22,7 +22,7 @@ impl Engine {
         }
     }
 
-    /// Blocks of a stripe cannot be had from the devices, nor be computed.
+    /// Loses blocks of a stripe that can neither be read from the devices nor computed.
     pub(super) fn lose_blocks(&mut self, id: OwedId, blocks: &[usize]) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         let gone: Vec<usize> = blocks.iter().copied().filter(|at| owed.content[*at].is_none()).collect();
@@ -34,7 +34,7 @@ impl Engine {
         self.look_at_losses(id);
     }
 
-    /// A device is lost, with what it alone had.
+    /// Loses a device, with the blocks that it alone had.
     pub(crate) fn lose_owed(&mut self, slot: Slot) {
         let ids: Vec<OwedId> = self.delayed.stripes.keys().copied().collect();
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
@@ -57,8 +57,8 @@ impl Engine {
         }
     }
 
-    /// Devices take part again: they lack what they should have of stripes that were settled
-    /// without them.
+    /// Lets devices take part again: they lack their parts of stripes that were settled without
+    /// them.
     pub(crate) fn admitted_to_owed(&mut self) {
         let ids: Vec<OwedId> = self.delayed.stripes.keys().copied().collect();
         let present = self.present();
@@ -74,7 +74,7 @@ impl Engine {
         }
     }
 
-    /// A block was read from where the epoch wrote it and is not what it should be.
+    /// Notes a block that was read from its place in the epoch and is wrong.
     pub(crate) fn rotted(&mut self, id: OwedId, at: usize, expected: u64, slot: Slot, result: &IoResult) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         if owed.dropped || owed.sums[at] != Some(expected) || !owed.held[at] {

@@ -1,4 +1,4 @@
-//! Settling a stripe: what is missing is gathered, what is lost is computed, parity is made.
+//! Settling a stripe: missing blocks are gathered, lost ones computed, and parity is made.
 
 use super::{Kind, Owed, OwedId, Phase};
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -20,7 +20,7 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// Whether the stripe's parity is known and all that present devices lack is in memory.
+    /// Returns true if the stripe's parity is known and memory has all that present devices lack.
     fn has_all_that_lacks(&self, owed: &Owed) -> bool {
         owed.has_parity
             && owed.sums.iter().all(Option::is_some)
@@ -30,7 +30,7 @@ impl Engine {
             })
     }
 
-    /// Asks for what is not in memory: from the epoch's own cells, or from before.
+    /// Asks for blocks that are not in memory: from the epoch's own cells, or from before.
     pub(super) fn gather_owed(&mut self, id: OwedId) {
         let data = self.data_indexes();
         let is_data: BTreeSet<usize> = data.iter().copied().collect();
@@ -101,7 +101,7 @@ impl Engine {
         self.resolve_all(elsewhere);
     }
 
-    /// What was there before of a block is here, or cannot be had.
+    /// Takes a block's content from before the epoch; `None`: it is lost.
     pub(crate) fn settle_had(&mut self, id: OwedId, at: usize, content: Option<Operand>) {
         let had = self.act_on(id, |activity| match content {
             Some(content) => activity.have[at] = Some(content),
@@ -137,7 +137,7 @@ impl Engine {
             }
             activity.bad.insert(at);
             if !is_current {
-                // Written meanwhile: of a later version, with which all of this ends in nothing.
+                // Written in between: of a later version, with which all of this ends in nothing.
                 self.io.release(buffer);
                 continue;
             }
@@ -149,7 +149,7 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// A part of what is being done with a stripe is done.
+    /// Ends a part of a stripe's activity.
     pub(crate) fn owed_part_done(&mut self, id: OwedId) {
         let left = self.act_on(id, |activity| {
             activity.outstanding -= 1;
@@ -163,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// All that was asked for is here: asks for more, computes, or finds that something is lost.
+    /// Goes on when all answers are here: asks for more, computes, or finds that something is lost.
     fn gathered_owed(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         if owed.dropped || owed.activity.as_ref().is_some_and(|activity| activity.version != owed.version) {
@@ -188,14 +188,14 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// The sums that give what is missing of the data; `None`: something is lost, and is noted.
+    /// Returns the sums that give missing data blocks; `None`: something is lost, and is noted.
     fn recovery_of(&mut self, id: OwedId) -> Option<Vec<(Sum, usize, bool)>> {
         let data = self.data_indexes();
         let element = self.geometry.element_blocks() as usize;
         let owed = self.delayed.stripes.get(&id)?;
         let have = owed.activity.as_ref()?.have.clone();
         let has_parity = owed.has_parity;
-        // Only what the epoch has written is worth to be recalled.
+        // Only the epoch's own writes are worth to be recalled.
         let recalls = owed.activity.as_ref().is_some_and(|activity| activity.kind == Kind::Recall);
         let is_wanted = |at: usize| !recalls || owed.own[at];
         let wanted_data: Vec<usize> = data.iter().copied().filter(|&at| is_wanted(at)).collect();
@@ -227,7 +227,7 @@ impl Engine {
             }
         }
         if !lost.is_empty() {
-            // What was written meanwhile is not lost.
+            // Blocks written in between are not lost.
             let owed = self.delayed.stripes.get_mut(&id)?;
             owed.lost.extend(owed.activity.iter().flat_map(|activity| &activity.groundless));
             self.lose_blocks(id, &lost);
@@ -252,7 +252,7 @@ impl Engine {
         Some(sums)
     }
 
-    /// Parity and checksums of a stripe whose data are all in memory.
+    /// Computes parity and checksums of a stripe whose data are all in memory.
     pub(super) fn encode_owed(&mut self, id: OwedId) {
         self.encode_with(id, Vec::new());
     }

@@ -1,4 +1,4 @@
-//! Writing a stripe: what is dirty or lacking goes to its cells, and what then holds is noted.
+//! Writing a stripe: dirty or lacking blocks go to their cells, and the new state is noted.
 
 use super::{Activity, Kind, Owed, OwedId, Phase};
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -24,9 +24,9 @@ impl Engine {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         let is_whole = data.iter().all(|&at| owed.content[at].is_some());
         if owed.is_idle() && is_whole && !owed.has_parity && !owed.dirty.is_empty() {
-            // All of it goes to the devices now: parity goes with it, chunk after chunk, which
-            // costs no positioning. Where a part is there already parity waits for the end: then
-            // headers lie apart from what is written, and whoever waits would wait for them.
+            // All of it goes to the devices now, and parity with it, chunk after chunk, without
+            // positioning. If a part is there already, parity waits for the end: headers are stored
+            // apart from the data, and the writer would wait for them.
             let at_once = owed.dirty.len() == data.len();
             self.begin_activity(id, if at_once { Kind::Settle } else { Kind::Fill });
             self.encode_owed(id);
@@ -34,14 +34,14 @@ impl Engine {
         }
     }
 
-    /// Writes what is dirty.
+    /// Writes dirty blocks.
     pub(crate) fn write_owed(&mut self, id: OwedId) {
         self.fill_if_whole(id);
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         if !owed.is_idle() || owed.clean >= owed.version {
             return;
         }
-        // What a lost device should have stays in memory.
+        // Blocks of a lost device stay in memory.
         let on_present = |at: &usize| self.maps.is_present(self.owed_place(owed.physical, *at).0);
         let dirty: Vec<usize> = owed.dirty.iter().copied().filter(on_present).collect();
         self.begin_activity(id, Kind::Write);
@@ -64,8 +64,8 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// The writes of what is being done: blocks that are dirty, and after a computation what else a
-    /// device lacks.
+    /// Writes the blocks of an activity: dirty ones, and after a computation others that a device
+    /// lacks.
     pub(super) fn write_activity(&mut self, id: OwedId, encoded: bool) {
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// What was being done with a stripe is done, or came to nothing.
+    /// Ends the activity of a stripe, which is done or came to nothing.
     pub(super) fn end_activity(&mut self, id: OwedId) {
         let blocks = self.owed_blocks() as u64;
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
@@ -149,7 +149,7 @@ impl Engine {
         if activity.phase == Phase::Write && !owed.dropped {
             self.note_written(&mut owed, &mut activity, &data, &present);
         } else if !owed.dropped {
-            // Nothing was written: what was dirty is dirty as before.
+            // Nothing was written: dirty blocks stay dirty.
             let (physical, content) = (owed.physical, &owed.content);
             let on_present = |at: &usize| present.contains(&self.owed_place(physical, *at).0);
             let again: Vec<usize> = data
@@ -170,8 +170,8 @@ impl Engine {
                     self.delayed.memory.count_data(None, owed.content[at]);
                 }
             }
-            // What a lost device should hold, and what was computed of it, stays in memory until
-            // all is settled.
+            // A lost device's blocks, and those computed in their place, stay in memory until all
+            // is settled.
             for &at in
                 data.iter().filter(|&&at| owed.known[at] && !owed.held[at] && !owed.dirty.contains(&at))
             {
@@ -244,7 +244,7 @@ impl Engine {
             }
         }
         if activity.kind == Kind::Settle {
-            // What was there before is the epoch's from now on.
+            // Content from before is the epoch's from now on.
             let mut new = 0;
             for &at in data {
                 if !std::mem::replace(&mut owed.known[at], true) {
