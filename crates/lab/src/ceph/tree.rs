@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_said_so() {
+    fn a_text_without_a_tree_is_refused() {
         for text in ["", "{", "[]", "{}", "{\"nodes\":7}", "{\"nodes\":[{\"id\":\"x\",\"type\":\"osd\"}]}"] {
             assert!(matches!(Tree::parse(text.as_bytes()), Err(TreeError::Shape(_))), "{text}");
         }

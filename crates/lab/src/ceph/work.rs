@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_paid_takes_nothing_and_is_named() {
+    fn work_beyond_the_allowance_is_named_and_costs_nothing() {
         let mut purse = Purse::new(10);
         assert!(purse.pays(4_000) && !purse.pays(7_000) && purse.pays(6_000) && !purse.pays(1));
         assert_eq!((purse.share(3), purse.suffices()), (0, 18));
