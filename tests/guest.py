@@ -113,6 +113,12 @@ def main():
     guest.run("mkdir /srv/x && pantile create /srv/tank --devices /dev/vd[bcde] --code raid6:2")
     guest.run("systemctl enable --now pantile@srv-tank.service")
     guest.run("pantile attach /srv/tank | grep -x /dev/pantile/tank")
+    # With one worker in the kernel's pool, and little time to make more, receivers can share a thread.
+    pool = "/sys/devices/virtual/workqueue/cpumask"
+    guest.run(f"fresh() {{ pantile detach tank && echo 1 >{pool} && echo 3 >{pool} && pantile attach /srv/tank; }}")
+    guest.run("readers() { for c in 0 1; do taskset -c $c dd if=/dev/pantile/tank of=/dev/null bs=4k count=1 iflag=direct || return; done; }")
+    for _ in range(8):
+        guest.run("fresh && readers")
     guest.run("mkfs.ext4 -q /dev/pantile/tank && mkdir /mnt/tank")
     options = "nofail,_netdev,x-systemd.requires=pantile@srv-tank.service"
     guest.run(f"echo '/dev/pantile/tank /mnt/tank ext4 {options} 0 2' >>/etc/fstab")

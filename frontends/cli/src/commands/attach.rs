@@ -28,14 +28,16 @@ const LINKS: &str = "/dev/pantile";
 /// The folder of the records.
 const RECORDS: &str = "/run/pantile";
 
-/// Connections of the kernel's client, so that requests of several processors do not wait for one
-/// thread.
-const CONNECTIONS: &str = "4";
+/// Connections of the kernel's client, by attempt: several, so that requests of several processors
+/// do not wait for one thread; 1 when the kernel did not receive from each of them.
+const CONNECTIONS: [usize; 5] = [4, 4, 4, 4, 1];
+
+/// Longest wait until the kernel receives from all connections.
+const RECEIVED: Duration = Duration::from_secs(2);
 
 /// Seconds that the kernel waits for an answer before it gives up a connection and asks on another.
-/// A member that hangs counts as lost after 30 s. Less than [`LINKED`]: in some boots of Debian 12
-/// udev's first read stays without an answer, and the second must come before systemd gives up.
-const TIMEOUT_S: &str = "45";
+/// A member that hangs counts as lost after 30 s, and several can hang one after the other.
+const TIMEOUT_S: &str = "180";
 
 /// The lines of a record, which udev reads as well.
 const NAME: &str = "PANTILE_NAME=";
@@ -170,10 +172,8 @@ impl Detach {
             )));
         };
         if is_connected(&record.device) {
-            let until = Instant::now() + Duration::from_secs(self.wait.unwrap_or(0));
-            while user_of(&record.device).is_some() && Instant::now() < until {
-                std::thread::sleep(LOOK_EVERY);
-            }
+            let longest = Duration::from_secs(self.wait.unwrap_or(0));
+            wait(longest, || user_of(&record.device).is_none());
             if let Some(user) = user_of(&record.device) {
                 return Err(Failure::Input(format!("{LINKS}/{} is in use: {user}.", record.name)));
             }
@@ -235,23 +235,51 @@ fn connect(socket: &Path) -> Result<PathBuf, Failure> {
             .into(),
     );
     for device in free_devices(Path::new("/sys/block")) {
-        let flags = ["-block-size", "4096", "-timeout", TIMEOUT_S, "-connections", CONNECTIONS];
-        let mut arguments: Vec<&OsStr> = vec!["-unix".as_ref(), socket.as_os_str(), device.as_os_str()];
-        arguments.extend(flags.map(OsStr::new));
-        // Another program can take the device first; the next one is tried then.
-        match run("nbd-client", &arguments) {
-            Err(failure) if !is_connected(&device) => last = failure,
-            Err(failure) => return Err(failure),
-            Ok(()) => {
-                let begun = Instant::now();
-                while size_bytes(&device) == 0 && begun.elapsed() < READY {
-                    std::thread::sleep(LOOK_EVERY);
-                }
+        for connections in CONNECTIONS {
+            let number = connections.to_string();
+            let flags = ["-block-size", "4096", "-timeout", TIMEOUT_S, "-connections", &number];
+            let mut arguments: Vec<&OsStr> = vec!["-unix".as_ref(), socket.as_os_str(), device.as_os_str()];
+            arguments.extend(flags.map(OsStr::new));
+            // Another program can take the device first; the next one is tried then.
+            if let Err(failure) = run("nbd-client", &arguments) {
+                last = failure;
+                break;
+            }
+            let proc = Path::new("/proc");
+            if connections == 1 || wait(RECEIVED, || receivers(proc, &device) >= connections) {
+                wait(READY, || size_bytes(&device) > 0);
                 return Ok(device);
             }
+            run("nbd-client", &["-d".as_ref(), device.as_os_str()])?;
+            // The device is free again when udev has closed it.
+            wait(READY, || !is_connected(&device));
         }
     }
     Err(last)
+}
+
+/// Returns how many connections of a device the kernel receives from: each has a thread of its own,
+/// whose name ends in `+nbd0-recv`.
+///
+/// Under load, Linux (before its commit e5a30c303b07) can give the receivers of all connections to
+/// one thread, which runs the first of them for ever; answers on the other connections are not read.
+fn receivers(proc: &Path, device: &Path) -> usize {
+    let end = format!("+{}-recv", device.file_name().unwrap_or_default().display());
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| fs::read_to_string(entry.path().join("comm")).ok());
+    names.filter(|name| name.trim_end().ends_with(&end)).count()
+}
+
+/// Waits until a condition holds. Returns false if it does not within this time.
+fn wait(longest: Duration, holds: impl Fn() -> bool) -> bool {
+    let begun = Instant::now();
+    loop {
+        match holds() {
+            true => return true,
+            false if begun.elapsed() > longest => return false,
+            false => std::thread::sleep(LOOK_EVERY),
+        }
+    }
 }
 
 /// Returns the unconnected devices of the kernel's client, by number.
@@ -365,12 +393,8 @@ fn keep(record: &Record) -> Result<(), Failure> {
         let begun = Instant::now();
         while begun.elapsed() < LINKED {
             have_udev_look(&record.device)?;
-            let until = Instant::now() + ANNOUNCED;
-            while Instant::now() < until {
-                if fs::canonicalize(&link).is_ok_and(|found| found == record.device) {
-                    return Ok(());
-                }
-                std::thread::sleep(LOOK_EVERY);
+            if wait(ANNOUNCED, || fs::canonicalize(&link).is_ok_and(|found| found == record.device)) {
+                return Ok(());
             }
         }
         note(&format!(
@@ -466,6 +490,20 @@ mod tests {
         let free = free_devices(sys.path());
         assert_eq!(free, ["/dev/nbd2", "/dev/nbd10"].map(PathBuf::from));
         assert_eq!(free_devices(&sys.path().join("nowhere")), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn receivers_are_the_threads_that_run_for_this_device() {
+        let proc = tempfile::tempdir().expect("a folder");
+        let threads = ["kworker/u5:0+nbd1-recv", "nbd1-recv+nbd1-recv", "kworker/u5:1-nbd1-recv"];
+        let others = ["nbd1-recv", "kworker/u5:2+nbd11-recv", "nbdkit"];
+        for (process, name) in threads.iter().chain(&others).enumerate() {
+            fs::create_dir(proc.path().join(process.to_string())).expect("a folder");
+            fs::write(proc.path().join(format!("{process}/comm")), format!("{name}\n")).expect("a file");
+        }
+        fs::write(proc.path().join("uptime"), "1.5 1.2\n").expect("a file");
+        assert_eq!(receivers(proc.path(), Path::new("/dev/nbd1")), 2);
+        assert_eq!(receivers(proc.path(), Path::new("/dev/nbd2")), 0);
     }
 
     #[test]
