@@ -134,7 +134,7 @@ pub struct Nearness {
     pub published: usize,
     /// Those of them that are speeds of the document's machines.
     pub speeds: usize,
-    /// The others that have a measured or counted value.
+    /// Published numbers that are no speeds and beside which a measured or counted value stands.
     pub evidence: usize,
     /// Of the evidence, numbers that a row meets within 3 %.
     pub near: usize,

@@ -137,7 +137,7 @@ impl Dir {
     }
 
     /// Opens a file in it to be read and written by its owner alone; makes it where it is missing,
-    /// and takes from others the rights that they have on it.
+    /// and takes from others the rights that they have on it, where this user may change them.
     ///
     /// A file that root makes is given to the owner of the directory, who could not open it
     /// otherwise. Errors: `InvalidInput` for anything but a regular file.

@@ -541,7 +541,8 @@ pub struct VerifyReport {
     pub disk_names: Vec<String>,
     /// True if only the named files were examined, and no shard.
     pub partial: bool,
-    /// Sources that are not there, so that originals were not compared.
+    /// Sources that are not there. Without `beside` no original is compared then. A source that is
+    /// a single file beside its parity is among the files instead.
     pub sources_missing: Vec<String>,
     /// True if the caller named the sources, or this user's record has them: heal may write there.
     pub sources_known: bool,

@@ -45,8 +45,8 @@ pub(crate) fn link_others(
     }
 }
 
-/// Returns where the shards are that have names of the set in the directories, by the column that
-/// each says, and the columns of the code.
+/// Looks in directories for files that are named as shards of the set. Returns one path for each
+/// column that a header states, and the number of columns of the code, 0 if no header can be read.
 fn shards_in(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> (BTreeMap<usize, PathBuf>, usize) {
     let mut shards = BTreeMap::new();
     let mut columns = 0;

@@ -22,7 +22,7 @@ const TABLES_WORD_MAX: usize = 8;
 /// The field of one word length.
 pub(crate) struct BinaryField {
     word: usize,
-    /// Entry i is a^i, for i up to twice the order; empty without tables.
+    /// Entry i is a^i, for 0 <= i < 2 (2^word - 1); empty without tables.
     powers: Vec<usize>,
     /// For each non-zero element its power of a; empty without tables.
     logs: Vec<usize>,

@@ -782,7 +782,8 @@ impl<'r> World<'r> {
         self.run.bytes_of_write(self.clients[self.apps[app as usize].first as usize].writes - 1)
     }
 
-    /// Returns a unit of that epoch, in the application's file.
+    /// Returns the number, within the application's file, of unit `i` of the epoch that the
+    /// application is in or has just ended.
     fn epoch_unit(&self, app: u32, i: u64) -> u64 {
         let round = self.clients[self.apps[app as usize].first as usize].writes - 1;
         u64::from(round) * self.units_apart(app) + i

@@ -121,10 +121,12 @@ impl Disks {
         };
         for device in self.of_code(code) {
             let block = u64::from(device.block_len_bytes());
-            if device.len_bytes() < need || !element_bytes.is_multiple_of(block) {
-                let need = need.max(block);
-                let device_name = device.path().display().to_string();
-                return Err(ExecuteError::Short { device: device_name, have: device.len_bytes(), need });
+            let name = || device.path().display().to_string();
+            if !element_bytes.is_multiple_of(block) {
+                return Err(ExecuteError::Blocks { device: name(), block, element: element_bytes });
+            }
+            if device.len_bytes() < need {
+                return Err(ExecuteError::Short { device: name(), have: device.len_bytes(), need });
             }
         }
         Ok(())

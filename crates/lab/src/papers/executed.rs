@@ -63,8 +63,16 @@ pub enum ExecuteError {
         /// Number of devices needed.
         need: usize,
     },
-    /// A device that cannot hold the stripes that are read and written, or whose blocks do not
-    /// divide an element.
+    /// A device whose blocks do not divide an element.
+    Blocks {
+        /// The device.
+        device: String,
+        /// Bytes of its block.
+        block: u64,
+        /// Bytes of an element.
+        element: u64,
+    },
+    /// A device that cannot hold the stripes that are read and written.
     Short {
         /// The device.
         device: String,
@@ -96,9 +104,14 @@ impl fmt::Display for ExecuteError {
                     "{have} devices are too few: the narrowest code has {need} columns; name {need} or more"
                 )
             }
+            ExecuteError::Blocks { device, block, element } => write!(
+                out,
+                "blocks of {device} have {block} bytes, which do not divide an element of {element} bytes; make --element a \
+                 multiple of {block}"
+            ),
             ExecuteError::Short { device, have, need } => write!(
                 out,
-                "{device} has {have} bytes, and {need} are worked on; name a larger one, or make --element smaller"
+                "{device} has {have} bytes, but the stripes need {need}; name a larger one, or make --element smaller"
             ),
             ExecuteError::WrongBytes { code, offset } => {
                 write!(out, "a volume of {code} gave other bytes at {offset} than were written; report this")

@@ -84,7 +84,7 @@ pub struct Attach {
 /// Detach the block device of a volume
 ///
 /// Refuses a device that is mounted or in use. Written data are durable when the command returns.
-/// Stops the volume if 'pantile attach' started serving it.
+/// Then also stops serving the volume, if 'pantile attach' had started that.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -124,7 +124,7 @@ final class Keeper implements Closeable {
   /** Bytes that blocks of each partner may take; null before the add-on was reached. */
   private volatile long[] room;
 
-  /** A keeper of a disk; a change of parity needs the room of a whole block beside it. */
+  /** Keeps the add-on of a disk up to date; longer parity must leave blockBytes free in it. */
   Keeper(Opener opener, Replicas replicas, int disk, long blockBytes) {
     this(opener, replicas, disk, blockBytes, RETRY_MS, STALL_MS);
   }
