@@ -1,7 +1,7 @@
 //! Serves a volume over NBD as a plug-in of nbdkit, which implements the protocol.
 //!
 //! nbdkit's process holds the volume of `volume=FOLDER`. Its threads read and write through one
-//! [`Handle`](pantile_host::Handle), concurrently. Orders come over the control socket, which is
+//! [`Handle`], concurrently. Orders come over the control socket, which is
 //! opened with the volume.
 //!
 //! A fault while the volume is opened is one line on standard error: `pantile-fault ` and an
