@@ -13,8 +13,8 @@ use std::path::PathBuf;
 /// Answers: is it healthy, and if not, how much more can fail? The first line says how many more
 /// devices can fail, counted on the code given the current losses; then come faults, space, scrub,
 /// devices with model and serial number if known, and the next step. For a volume that cannot be
-/// opened it prints the reason, and the content of each path. Nothing is written: for a volume that
-/// is not served, superblocks and journals are read.
+/// opened it prints the reason, and the content of each path. Only --html writes: for a
+/// volume that is not served, superblocks and journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 degraded, or whole and a device has erred or the last server was not stopped, 2 failed.
@@ -35,7 +35,7 @@ pub struct Status {
     /// All volumes and sets of /etc/pantile/pantile.toml or of another file, and the attached
     /// volumes.
     #[arg(long, value_name = "CONFIG", num_args = 0..=1, require_equals = true, default_missing_value = PATH)]
-    #[arg(conflicts_with_all = ["folder", "lost", "events", "json"])]
+    #[arg(conflicts_with_all = ["folder", "lost", "events"])]
     all: Option<PathBuf>,
     /// Write a page for a browser: of VOL, or of all volumes and sets.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["lost", "events", "json"])]
@@ -46,15 +46,15 @@ pub struct Status {
     /// Print only the events of the volume, the oldest first.
     #[arg(long, requires = "folder", conflicts_with = "json")]
     events: bool,
-    /// Print JSON: the complete status.
-    #[arg(long, requires = "folder")]
+    /// Print JSON: the complete status, of VOL or of all.
+    #[arg(long)]
     json: bool,
 }
 
 impl Status {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let Some(folder) = self.folder else {
-            return All { config: self.all, html: self.html }.run(terminal);
+            return All { config: self.all, html: self.html, json: self.json }.run(terminal);
         };
         if let Some(html) = &self.html {
             return status_all::page_of(&folder, html);

@@ -2,15 +2,20 @@
 
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::machine::conditions::{Conditions, NOT_SERVED, conditions, worst_first};
+use crate::json::OUTPUT_VERSION;
+use crate::machine::all::{LastRun, Task};
+use crate::machine::conditions::{Condition, Conditions, NOT_SERVED, conditions, worst_first};
 use crate::machine::config::{Config, PATH, Thresholds};
-use crate::machine::look::{Looked, VolumeFound, look_closer, look_of};
+use crate::machine::look::{Looked, SetLook, VolumeFound, VolumeLook, look_closer, look_of};
 use crate::machine::page;
+use crate::machine::smart::DiskSmart;
 use crate::render::table::Table;
 use crate::sets;
-use crate::terminal::{Terminal, print};
+use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
-use pantile_host::Verdict as VolumeVerdict;
+use pantile_host::{StatusReport, Verdict as VolumeVerdict};
+use pantile_seal::path_text;
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +23,7 @@ use std::path::{Path, PathBuf};
 pub struct All {
     pub config: Option<PathBuf>,
     pub html: Option<PathBuf>,
+    pub json: bool,
 }
 
 impl All {
@@ -28,9 +34,65 @@ impl All {
         let wrong = conditions(&looked, &config.thresholds);
         match &self.html {
             Some(file) => write(&looked, &wrong, file)?,
+            None if self.json => print_json(&AllJson::of(&looked, &wrong))?,
             None => print(&text(&looked, &wrong, terminal))?,
         }
         outcome(&looked, &wrong)
+    }
+}
+
+#[derive(Serialize)]
+struct AllJson<'l> {
+    output_version: u32,
+    wrong: Vec<WrongJson<'l>>,
+    volumes: Vec<VolumeJson<'l>>,
+    sets: Vec<SetJson<'l>>,
+}
+
+#[derive(Serialize)]
+struct WrongJson<'l> {
+    about: &'l str,
+    text: &'l str,
+}
+
+#[derive(Serialize)]
+struct VolumeJson<'l> {
+    folder: String,
+    served: bool,
+    /// `None` without an answer.
+    status: Option<&'l StatusReport>,
+    smart: &'l [DiskSmart],
+}
+
+#[derive(Serialize)]
+struct SetJson<'l> {
+    name: &'l str,
+    sealed: Option<&'l LastRun>,
+    verified: Option<&'l LastRun>,
+}
+
+impl<'l> AllJson<'l> {
+    fn of(looked: &'l Looked, all: &'l Conditions) -> AllJson<'l> {
+        let wrong = |condition: &'l Condition| WrongJson { about: &condition.about, text: &condition.text };
+        let volume = |volume: &'l VolumeLook| {
+            let (served, status) = match &volume.found {
+                VolumeFound::Served(report) => (true, Some(&**report)),
+                VolumeFound::Closed(report) => (false, Some(&**report)),
+                VolumeFound::NotServed => (false, None),
+                VolumeFound::NoAnswer(_) => (true, None),
+            };
+            VolumeJson { folder: path_text(&volume.folder), served, status, smart: &volume.smart }
+        };
+        let set = |set: &'l SetLook| {
+            let last = |task: Task| set.runs.iter().find(|run| run.0 == task).and_then(|run| run.1.as_ref());
+            SetJson { name: &set.name, sealed: last(Task::Seal), verified: last(Task::Verify) }
+        };
+        AllJson {
+            output_version: OUTPUT_VERSION,
+            wrong: worst_first(all).into_iter().map(wrong).collect(),
+            volumes: looked.volumes.iter().map(volume).collect(),
+            sets: looked.sets.iter().map(set).collect(),
+        }
     }
 }
 

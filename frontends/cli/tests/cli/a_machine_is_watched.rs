@@ -327,6 +327,24 @@ fn the_status_of_the_machine_begins_with_what_is_wrong() {
     for part in ["Device 1 is lost", "degraded, not served", "clean, not served", "never by --all"] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
+    let run = at(folder, "status --all=pantile.toml --json");
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!((run.status, json["wrong"].as_array().map(Vec::len)), (1, Some(3)), "{json:#}");
+    let tank = json["volumes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|volume| volume["folder"].as_str().is_some_and(|folder| folder.ends_with("/tank")));
+    let tank = tank.expect("it is listed");
+    assert_eq!(
+        (&tank["served"], &tank["status"]["margin"]["any_more"]),
+        (&false.into(), &1.into()),
+        "{tank:#}"
+    );
+    assert_eq!(
+        (&json["sets"][0]["sealed"]["status"], json["sets"][0]["verified"].is_null()),
+        (&0.into(), true)
+    );
     let run = at(folder, "status --all=pantile.toml --html all.html");
     assert_eq!((run.status, run.stdout.as_str()), (1, ""), "{}", run.stderr);
     let page = std::fs::read_to_string(folder.join("all.html")).expect("a page");
