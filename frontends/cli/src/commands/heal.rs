@@ -212,6 +212,18 @@ fn lines(report: &HealReport) -> String {
     out
 }
 
+/// Adds a line for each item, up to a number that a terminal shows.
+fn list<T>(out: &mut String, items: &[T], line: impl Fn(&T) -> String) {
+    const LINES_MOST: usize = 30;
+    items.iter().take(LINES_MOST).for_each(|item| {
+        let _ = writeln!(out, "  {}", line(item));
+    });
+    let more = items.len().saturating_sub(LINES_MOST);
+    if more > 0 {
+        let _ = writeln!(out, "  ...        and {more} more; --json lists them");
+    }
+}
+
 fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
     let title = terminal.bold(sets::name(&report.found.name));
     let mut strays = String::new();
@@ -254,50 +266,40 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
     for path in &report.shards_written {
         let _ = writeln!(out, "  shard      {}", sets::name(path));
     }
-    for path in &report.files_healed {
-        let _ = writeln!(out, "  file       {}", sets::name(path));
-    }
-    for lost in &report.not_kept {
-        let _ = writeln!(out, "  not kept   {}: {}", sets::name(&lost.path), sets::name(&lost.reason));
-    }
-    for path in &report.kept_aside {
-        let _ = writeln!(
-            out,
-            "  kept       {} (what was there: it was touched since it was sealed; remove it if it is only damaged)",
-            sets::name(path)
-        );
-    }
-    for path in &report.kept_blocks {
-        let _ = writeln!(
-            out,
-            "  kept       {} (only the replaced blocks, at their offsets: the file was touched since it was sealed)",
-            sets::name(path)
-        );
-    }
-    for path in &report.left_changed {
+    list(&mut out, &report.files_healed, |path| format!("file       {}", sets::name(path)));
+    list(&mut out, &report.not_kept, |lost| {
+        format!("not kept   {}: {}", sets::name(&lost.path), sets::name(&lost.reason))
+    });
+    list(&mut out, &report.kept_aside, |path| {
+        let why = "what was there: it was touched since it was sealed; remove it if it is only damaged";
+        format!("kept       {} ({why})", sets::name(path))
+    });
+    list(&mut out, &report.kept_blocks, |path| {
+        let why = "only the replaced blocks, at their offsets: the file was touched since it was sealed";
+        format!("kept       {} ({why})", sets::name(path))
+    });
+    list(&mut out, &report.left_changed, |path| {
         let is_doubtful = |file: &FileReport| file.path == *path && file.status == FileStatus::RotOrChange;
         let why = match report.found.files.iter().any(is_doubtful) {
             true => "rotten, or changed since it was sealed; see the verdict",
             false => "changed since it was sealed; seal again to protect its new state",
         };
-        let _ = writeln!(out, "  left alone {} ({why})", sets::name(path));
-    }
-    for file in &report.found.renamed {
+        format!("left alone {} ({why})", sets::name(path))
+    });
+    list(&mut out, &report.found.renamed, |file| {
         let (from, to) = (sets::name(&file.from), sets::name(&file.to));
-        let _ = writeln!(
-            out,
-            "  left alone {from} (renamed to {to}; seal again to protect its new name, remove that file to have this one healed)"
-        );
-    }
+        let what = "seal again to protect its new name, remove that file to have this one healed";
+        format!("left alone {from} (renamed to {to}; {what})")
+    });
     if report.blocks_left > 0 {
         let _ = writeln!(out, "  not fixed  {}", count(report.blocks_left as usize, "block"));
     }
-    for failed in &report.not_healed {
-        let _ = writeln!(out, "  not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason));
-    }
-    for file in &report.doubtful {
-        let _ = writeln!(out, "  may be wrong {}: {}", sets::name(&file.path), sets::name(&file.reason));
-    }
+    list(&mut out, &report.not_healed, |failed| {
+        format!("not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason))
+    });
+    list(&mut out, &report.doubtful, |file| {
+        format!("may be wrong {}: {}", sets::name(&file.path), sets::name(&file.reason))
+    });
     let verdict = match report.blocks_left == 0 && report.not_healed.is_empty() {
         true if !report.doubtful.is_empty() => {
             "Verdict: all is there, but what was computed from touched files may be wrong.".to_string()

@@ -48,7 +48,7 @@ fn disks_are_written_only_with_an_option_and_only_if_blank() {
     let refused: [(&str, &[&str], &[&str]); 5] = [
         ("text", &[], &["text is not empty", "--yes"]),
         ("vol/device-00.pantile", &[], &["belongs to the volume 'vol'", "--yes"]),
-        ("short", &[], &["short has 99840 bytes, and 393216 are worked on", "--element"]),
+        ("short", &[], &["short has 99840 bytes, but the stripes need 393216", "--element"]),
         ("d0", &["--yes"], &["name each device once"]),
         ("/dev/null", &["--yes"], &["neither a regular file nor a block device"]),
     ];
