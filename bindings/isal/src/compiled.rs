@@ -335,7 +335,7 @@ fn refuse_null(call: &'static str, sources: &[*const u8], outputs: &[*mut u8]) {
     }
 }
 
-/// The first byte at or after `from` that is not zero.
+/// Returns the offset of the first byte that is not zero; `None` if all are zero.
 pub fn first_nonzero(bytes: &[u8]) -> Option<usize> {
     pantile_kernel::first_nonzero(bytes, 0)
 }

@@ -428,7 +428,7 @@ impl IoPool {
     }
 
     /// Waits for the requests of some devices in the ring. Returns the devices with requests left
-    /// at the deadline. Nobody waits for a device that was detached.
+    /// at the deadline. Devices that were detached are none of them, and are not waited for.
     fn close_ring(&self, devices: &[usize], deadline: Option<Instant>) -> Vec<usize> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut busy: Vec<usize>;

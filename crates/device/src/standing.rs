@@ -1,5 +1,5 @@
-//! Standing of an open device: still under its name, or at a place that the next opening does not
-//! find.
+//! Standing of an open device: whether its path still leads to it, and whether its file was deleted
+//! or cut short.
 
 use crate::Identity;
 use rustix::fs::{FileType, Stat, fstat, stat};

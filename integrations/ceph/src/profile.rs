@@ -275,7 +275,7 @@ fn check_mapping(words: &Words, layout: &Layout) -> Result<(), Refusal> {
     }
 }
 
-/// Placement words that Ceph's own plug-ins write into a profile.
+/// Writes the placement words that are missing or empty, as Ceph's own plug-ins do.
 fn place(words: &mut Words) {
     usual(words, "crush-root", "default");
     usual(words, "crush-failure-domain", "host");

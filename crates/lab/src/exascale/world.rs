@@ -57,7 +57,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Returns all reads and writes except those that move data back.
+    /// Returns all reads and writes except those that bring data back from the cache zone.
     pub fn all(&self) -> u64 {
         self.data_reads + self.data_writes + self.parity_reads + self.parity_writes + self.user_reads
     }

@@ -24,7 +24,7 @@ pub(crate) struct Names {
     pub(crate) dir: PathBuf,
     pub(crate) name: Vec<u8>,
     pub(crate) columns: usize,
-    /// By column: the shards that are made in another directory.
+    /// By column: the directory of its shard. Shards of other columns are in `dir`.
     pub(crate) elsewhere: BTreeMap<usize, PathBuf>,
 }
 

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(night(1003, None), [(8, 10)]);
         assert!(night(1004, None).is_empty(), "all were read lately");
         assert_eq!(night(1100, None), [(0, 3)]);
-        assert_eq!(night(1103, None), [(3, 4), (5, 7)], "that of 4 is younger");
+        assert_eq!(night(1103, None), [(3, 6)], "4 was read a night later, so 6 is not reached");
         assert_eq!(night(5, None), [(0, 3)], "times in the future count as none");
     }
 }

@@ -89,7 +89,8 @@ fn a_directory_of_shards_alone_is_no_part_of_the_tree() {
     let out = place.tree().join("parity");
     fs::create_dir(place.tree()).unwrap();
     write(&place.tree().join("a"), b"a");
-    // Made within one tick of the shards, it would have the file read once more.
+    // The directory of the shards is made before, and a tick passes: from here on only sealing
+    // itself changes the tree.
     fs::create_dir(&out).unwrap();
     tick();
     let mut options = SealOptions::new(vec![place.tree()], out.clone());

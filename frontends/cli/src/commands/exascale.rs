@@ -55,8 +55,9 @@ pub struct Exascale {
     /// writes.
     #[arg(long, value_name = "FILE", conflicts_with = "devices")]
     service: Option<PathBuf>,
-    /// Placement of the units of a stripe on servers: one after the other, drawn for each stripe,
-    /// or the same for all stripes of an epoch, whose parities are then written as one.
+    /// Servers of a stripe's units: the next ones for each stripe (striped), drawn for each stripe
+    /// (random), or the same for all stripes of an epoch and one further for the next (aligned), so
+    /// that an epoch writes the parities on a server as one.
     #[arg(long, value_enum, default_value_t = PlacementName::Striped)]
     placement: PlacementName,
     /// Cost of writing to the cache zone.
