@@ -362,7 +362,7 @@ impl Host {
     }
 
     /// Ends at once, as a crash of the process would: unflushed data may be lost. Waits until the
-    /// devices are closed.
+    /// attached devices are closed.
     pub fn kill(&self) {
         let thread = lock(&self.thread).take();
         let Some(thread) = thread else { return };
