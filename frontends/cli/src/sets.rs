@@ -544,8 +544,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         }
         // A set that holds the data is judged by its shards; the originals may be elsewhere.
         (true, _) if report.files.iter().any(|file| file.status == FileStatus::Missing) => {
-            "Verdict: clean; all shards are there and right, so that originals that are missing can be unsealed."
-                .to_string()
+            "Verdict: clean; all shards are there and right.".to_string()
         }
         (true, _) if report.share.is_some() => {
             "Verdict: clean as far as it was read; no file or shard is missing.".to_string()
@@ -559,7 +558,10 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             hint.heal_found(report)
         ),
         (false, true) if only_misnamed(report) => {
-            format!("Verdict: nothing is damaged, but shards have the names of others: run '{}'.", hint.heal_found(report))
+            format!(
+                "Verdict: nothing is damaged, but shards have the names of others: run '{}'.",
+                hint.heal_found(report)
+            )
         }
         (false, true) if only_missing(report) => missing_only(report, hint),
         (false, true) if report.needs_seal => format!(
@@ -572,8 +574,22 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         }
         (false, false) => format!("Verdict: {}.", losses(report.losses.as_ref())),
     };
-    let _ = writeln!(out, "\n{verdict}");
+    let _ = write!(out, "\n{verdict}\n{}", missing_originals(report, hint));
     out
+}
+
+/// Returns the command that restores the originals that are missing, of a set that holds the data:
+/// heal repairs its shards alone, and the next seal forgets such files. Empty if none is missing.
+pub fn missing_originals(report: &VerifyReport, hint: &Hint) -> String {
+    let missing = report.files.iter().filter(|file| file.status == FileStatus::Missing);
+    let missing: Vec<&FileReport> = missing.filter(|_| report.mode != "beside").collect();
+    let Some(first) = missing.first() else { return String::new() };
+    let (are, it) = if missing.len() == 1 { ("is", "it") } else { ("are", "the first") };
+    format!(
+        "{} {are} missing, and 'heal' repairs shards alone: '{}' restores {it}; the next seal forgets what is missing.\n",
+        count(missing.len(), "sealed original"),
+        hint.unseal(&first.path)
+    )
 }
 
 /// Returns the verdict if shards are newer than the state that can be restored: heal leaves them,

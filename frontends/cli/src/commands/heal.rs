@@ -236,7 +236,8 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
         return format!("{title}: what was named was whole; there was nothing to repair.\n");
     }
     if report.found.clean {
-        return format!("{strays}{title} was whole; there was nothing to repair.\n{superfluous}");
+        let missing = sets::missing_originals(&report.found, hint);
+        return format!("{strays}{title} was whole; there was nothing to repair.\n{superfluous}{missing}");
     }
     let mut out = format!("{title} ({})\n\n{strays}", report.found.code);
     if report.found.mode == "beside" {
@@ -315,6 +316,7 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
         true => "Verdict: whole again.".to_string(),
         false => "Verdict: not whole.".to_string(),
     };
-    let _ = writeln!(out, "\n{superfluous}{verdict}");
+    let missing = sets::missing_originals(&report.found, hint);
+    let _ = write!(out, "\n{superfluous}{verdict}\n{missing}");
     out
 }

@@ -89,6 +89,28 @@ fn every_command_that_is_proposed_can_be_run_as_it_stands() {
 }
 
 #[test]
+fn a_missing_original_of_a_set_with_the_data_is_named_until_it_is_restored() {
+    let place = Place::new();
+    place.good(&["seal", "my photos", "--out", "shards", "--code", "rs:2+2"]);
+    fs::remove_file(place.path("my photos/2026/03.raw")).expect("removed");
+    let clean = place.run(&["verify", "shards"]);
+    assert!(clean.status == 0 && clean.stdout.contains("1 sealed original is missing"), "{}", clean.stdout);
+    fs::remove_file(place.path("shards/my photos.01.shard")).expect("removed");
+    let found = place.run(&["verify", "shards"]).stdout;
+    assert!(
+        found.contains("run 'pantile heal shards'") && found.contains("'heal' repairs shards alone"),
+        "{found}"
+    );
+    for healed in [place.good(&["heal", "shards"]), place.good(&["heal", "shards"])] {
+        assert!(healed.contains("1 sealed original is missing"), "{healed}");
+        assert_eq!(place.follow(&healed), 1, "{healed}");
+        let restored = fs::read(place.path("as-sealed/2026/03.raw")).expect("it is restored");
+        assert_eq!(restored.len(), 5003);
+        fs::remove_dir_all(place.path("as-sealed")).expect("removed");
+    }
+}
+
+#[test]
 fn options_that_a_fault_names_help() {
     let place = Place::new();
     place.good(&["seal", "my photos", "--out", "shards", "--code", "rs:2+2"]);
