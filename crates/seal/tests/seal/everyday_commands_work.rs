@@ -194,7 +194,7 @@ fn many_files_that_were_changed_are_refused_on_request() {
     }
     let limited = SealOptions { changed_max: Some(FilesMax::Files(5)), ..place.again() };
     let error = seal(&limited, &mut Silent).unwrap_err();
-    assert!(error.what.starts_with("6 of the 26 files"), "{error}");
+    assert!(error.what.starts_with("6 of the 26 sealed files"), "{error}");
     assert!(error.to_string().contains("--changed-max 100%"), "{error}");
     assert_eq!(shards(&place.out()), before, "nothing is written");
     assert_eq!(seal(&place.again(), &mut Silent).unwrap().changed, 6);
