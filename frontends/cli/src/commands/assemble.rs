@@ -7,7 +7,7 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{Folder, Plan};
+use pantile_host::{Assembled, Folder, Plan};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -82,13 +82,21 @@ struct StripesJson {
 }
 
 #[derive(Serialize)]
-pub struct AssembleJson {
-    pub output_version: u32,
-    pub folder: String,
+struct AssembleJson {
+    output_version: u32,
+    folder: String,
+    #[serde(flatten)]
+    parts: Parts,
+}
+
+/// The devices of a volume that are here.
+#[derive(Default, Serialize)]
+pub struct Parts {
     pub name: String,
     pub volume: String,
-    pub code: String,
-    pub slots: usize,
+    /// `None` if the devices contradict each other; then none is listed.
+    pub code: Option<String>,
+    pub slots: Option<usize>,
     pub devices: Vec<FoundJson>,
     pub missing: Vec<u32>,
     pub stale: Vec<u32>,
@@ -96,24 +104,73 @@ pub struct AssembleJson {
     pub left_out: Vec<LeftOutJson>,
 }
 
-#[derive(Clone, Serialize)]
+impl Parts {
+    pub fn of(found: &Assembled) -> Parts {
+        Parts {
+            name: found.superblock.name.clone(),
+            volume: found.superblock.volume.to_string(),
+            code: Some(found.superblock.spec.clone()),
+            slots: Some(found.slots),
+            devices: found_json(&found.devices),
+            missing: missing(found.slots, &found.devices),
+            stale: found.stale.clone(),
+            enough: found.enough,
+            left_out: left_out_json(&found.left_out),
+        }
+    }
+
+    /// Returns the next command on the folder that was made, as a line.
+    pub fn next(&self, folder: &str) -> String {
+        let folder = sets::quoted(folder);
+        match self.enough {
+            true => format!("Serve it: pantile serve {folder}\n"),
+            false => format!(
+                "These are too few to serve it. Bring more of its devices: pantile replace {folder} NUMBER DEVICE\n"
+            ),
+        }
+    }
+
+    /// Returns the devices as text, a line each.
+    pub fn text(&self, terminal: &Terminal) -> String {
+        let mut out = format!(
+            "{} ({}): {} of {} devices\n",
+            terminal.bold(sets::name(&self.name)),
+            sets::name(self.code.as_deref().unwrap_or_default()),
+            self.devices.len(),
+            self.slots.unwrap_or_default()
+        );
+        for device in &self.devices {
+            let stale = if self.stale.contains(&device.device) { "  (will be caught up)" } else { "" };
+            let _ = writeln!(out, "  {:>3}  {}{stale}", device.device, sets::name(&device.path));
+        }
+        for device in &self.missing {
+            let _ = writeln!(out, "  {device:>3}  missing");
+        }
+        for left in &self.left_out {
+            let _ = writeln!(out, "left out: {}: {}", sets::name(&left.path), sets::name(&left.why));
+        }
+        out
+    }
+}
+
+#[derive(Serialize)]
 pub struct FoundJson {
     pub device: u32,
     pub path: String,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 pub struct LeftOutJson {
     pub path: String,
     pub why: String,
 }
 
-pub fn found_json(devices: &BTreeMap<u32, PathBuf>) -> Vec<FoundJson> {
+fn found_json(devices: &BTreeMap<u32, PathBuf>) -> Vec<FoundJson> {
     let found = |(&device, path): (&u32, &PathBuf)| FoundJson { device, path: path.display().to_string() };
     devices.iter().map(found).collect()
 }
 
-pub fn missing(slots: usize, devices: &BTreeMap<u32, PathBuf>) -> Vec<u32> {
+fn missing(slots: usize, devices: &BTreeMap<u32, PathBuf>) -> Vec<u32> {
     (0..slots as u32).filter(|slot| !devices.contains_key(slot)).collect()
 }
 
@@ -152,25 +209,16 @@ impl Assemble {
         let answer = AssembleJson {
             output_version: OUTPUT_VERSION,
             folder: into.display().to_string(),
-            name: found.superblock.name.clone(),
-            volume: found.superblock.volume.to_string(),
-            code: found.superblock.spec.clone(),
-            slots: found.slots,
-            devices: found_json(&found.devices),
-            missing: missing(found.slots, &found.devices),
-            stale: found.stale.clone(),
-            enough: found.enough,
-            left_out: left_out_json(&found.left_out),
+            parts: Parts::of(&found),
         };
         match self.json {
             true => print_json(&answer)?,
-            false => print(&text(&answer, terminal))?,
+            false => print(&(answer.parts.text(terminal) + &answer.parts.next(&answer.folder)))?,
         }
-        Ok(if answer.missing.is_empty() && answer.stale.is_empty() { Verdict::Good } else { Verdict::Bad })
+        let is_whole = answer.parts.missing.is_empty() && answer.parts.stale.is_empty();
+        Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
-}
 
-impl Assemble {
     /// Refuses the folder as the first argument, in the order of `create`: it would be taken for a
     /// missing device.
     fn refuse_folder_first(&self) -> Result<(), Failure> {
@@ -289,34 +337,5 @@ fn scan_text(answer: &StripesJson, is_needed: bool, terminal: &Terminal) -> Stri
             false => "Nothing was written: give --yes to write it.\n",
         });
     }
-    out
-}
-
-pub fn text(answer: &AssembleJson, terminal: &Terminal) -> String {
-    let mut out = format!(
-        "{} ({}): {} of {} devices\n",
-        terminal.bold(sets::name(&answer.name)),
-        sets::name(&answer.code),
-        answer.devices.len(),
-        answer.slots
-    );
-    for device in &answer.devices {
-        let stale = if answer.stale.contains(&device.device) { "  (will be caught up)" } else { "" };
-        let _ = writeln!(out, "  {:>3}  {}{stale}", device.device, sets::name(&device.path));
-    }
-    for device in &answer.missing {
-        let _ = writeln!(out, "  {device:>3}  missing");
-    }
-    for left in &answer.left_out {
-        let _ = writeln!(out, "left out: {}: {}", sets::name(&left.path), sets::name(&left.why));
-    }
-    let folder = sets::quoted(&answer.folder);
-    let _ = match answer.enough {
-        true => writeln!(out, "Serve it: pantile serve {folder}"),
-        false => writeln!(
-            out,
-            "These are too few to serve it. Bring more of its devices: pantile replace {folder} NUMBER DEVICE"
-        ),
-    };
     out
 }

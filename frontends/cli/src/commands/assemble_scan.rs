@@ -1,7 +1,7 @@
 //! `pantile assemble --scan`: finds all volumes on the disks of this machine, and makes their
 //! folders.
 
-use super::assemble::{AssembleJson, FoundJson, LeftOutJson, found_json, left_out_json, missing, text};
+use super::assemble::{LeftOutJson, Parts, left_out_json};
 use super::attached_folders;
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -36,15 +36,8 @@ struct ScanJson {
 
 #[derive(Serialize)]
 struct VolumeJson {
-    name: String,
-    volume: String,
-    code: Option<String>,
-    slots: Option<usize>,
-    devices: Vec<FoundJson>,
-    missing: Vec<u32>,
-    stale: Vec<u32>,
-    enough: bool,
-    left_out: Vec<LeftOutJson>,
+    #[serde(flatten)]
+    parts: Parts,
     /// Its folder, if it has one.
     folder: Option<String>,
     /// True if this run has made the folder.
@@ -68,7 +61,7 @@ impl Scan {
         let mut taken = BTreeSet::new();
         let mut answers: Vec<VolumeJson> =
             volumes.iter().map(|volume| answer(volume, &known, &mut taken)).collect();
-        let has_name = |answer: &VolumeJson| self.into.is_some() || answer.can_have(&answer.name);
+        let has_name = |answer: &VolumeJson| self.into.is_some() || answer.can_have(&answer.parts.name);
         let is_ready = |answer: &VolumeJson| answer.is_ready() && has_name(answer);
         let ready: Vec<usize> = (0..answers.len()).filter(|&at| is_ready(&answers[at])).collect();
         if let Some(into) = &self.into {
@@ -82,7 +75,7 @@ impl Scan {
             answers[only].command = Some(command(&volumes[only], into));
         }
         for at in ready.into_iter().filter(|_| !self.dry_run) {
-            let into = self.into.clone().unwrap_or_else(|| PathBuf::from(&answers[at].name));
+            let into = self.into.clone().unwrap_or_else(|| PathBuf::from(&answers[at].parts.name));
             answers[at].make(&into);
         }
         let is_good = !answers.is_empty() && answers.iter().all(|answer| answer.is_good(self.dry_run));
@@ -107,7 +100,7 @@ impl Scan {
 impl VolumeJson {
     /// True if the volume has no folder, and enough devices for one.
     fn is_ready(&self) -> bool {
-        self.enough && self.command.is_some() && self.served_by.is_none()
+        self.parts.enough && self.command.is_some() && self.served_by.is_none()
     }
 
     /// True if the command that helps makes the folder of this name.
@@ -117,16 +110,17 @@ impl VolumeJson {
 
     fn is_good(&self, dry_run: bool) -> bool {
         let has_place = self.folder.is_some() || self.served_by.is_some() || dry_run;
-        self.enough && has_place && self.missing.is_empty() && self.stale.is_empty()
+        self.parts.enough && has_place && self.parts.missing.is_empty() && self.parts.stale.is_empty()
     }
 
     /// Makes the folder, and takes the judgement of an opening.
     fn make(&mut self, into: &Path) {
-        let paths: Vec<PathBuf> = self.devices.iter().map(|device| PathBuf::from(&device.path)).collect();
+        let paths: Vec<PathBuf> =
+            self.parts.devices.iter().map(|device| PathBuf::from(&device.path)).collect();
         match Folder::assemble(into, &paths) {
             Ok((_, found)) => {
                 self.folder = Some(into.display().to_string());
-                (self.made, self.enough, self.stale) = (true, found.enough, found.stale);
+                (self.made, self.parts.enough, self.parts.stale) = (true, found.enough, found.stale);
                 self.command = None;
             }
             Err(error) => self.problem = Some(volumes::failure(&error).text().to_string()),
@@ -168,17 +162,12 @@ fn answer(
     if needs_place {
         taken.insert(place.clone());
     }
-    let found = volume.state.as_ref().ok();
+    let parts = match &volume.state {
+        Ok(found) => Parts { name: name.clone(), volume: id, ..Parts::of(found) },
+        Err(_) => Parts { name: name.clone(), volume: id, ..Parts::default() },
+    };
     VolumeJson {
-        name: name.clone(),
-        volume: id,
-        code: found.map(|found| found.superblock.spec.clone()),
-        slots: found.map(|found| found.slots),
-        devices: found.map_or(Vec::new(), |found| found_json(&found.devices)),
-        missing: found.map_or(Vec::new(), |found| missing(found.slots, &found.devices)),
-        stale: found.map_or(Vec::new(), |found| found.stale.clone()),
-        enough: found.is_some_and(|found| found.enough),
-        left_out: found.map_or(Vec::new(), |found| left_out_json(&found.left_out)),
+        parts,
         command: needs_place.then(|| command(volume, &place)),
         folder: folder.map(|folder| folder.display().to_string()),
         made: false,
@@ -227,35 +216,24 @@ fn scan_text(answer: &ScanJson, dry_run: bool, terminal: &Terminal) -> String {
 }
 
 fn volume_text(volume: &VolumeJson, terminal: &Terminal) -> String {
-    let (Some(code), Some(slots)) = (&volume.code, volume.slots) else {
+    if volume.parts.code.is_none() {
         let problem = volume.problem.as_deref().unwrap_or_default();
-        return format!("{}: {}\n", terminal.bold(sets::name(&volume.name)), sets::name(problem));
-    };
-    let shown = AssembleJson {
-        output_version: OUTPUT_VERSION,
-        folder: volume.folder.clone().unwrap_or_default(),
-        name: volume.name.clone(),
-        volume: volume.volume.clone(),
-        code: code.clone(),
-        slots,
-        devices: volume.devices.clone(),
-        missing: volume.missing.clone(),
-        stale: volume.stale.clone(),
-        enough: volume.enough,
-        left_out: volume.left_out.clone(),
-    };
-    let mut out = text(&shown, terminal);
-    let claim = volume.claimed_by.as_ref().map_or(String::new(), |by| {
-        let by = sets::name(by);
-        format!("Claimed by {by}, and not given back: the next opening watches if it is served there.\n")
-    });
-    if volume.made {
-        return out + &claim;
+        return format!("{}: {}\n", terminal.bold(sets::name(&volume.parts.name)), sets::name(problem));
     }
-    // The last line is of a folder that was made.
-    let lines: Vec<&str> = out.lines().collect();
-    out = lines[..lines.len().saturating_sub(1)].iter().map(|line| format!("{line}\n")).collect();
-    out.push_str(&claim);
+    let mut out = volume.parts.text(terminal);
+    if let (true, Some(folder)) = (volume.made, &volume.folder) {
+        out.push_str(&volume.parts.next(folder));
+    }
+    if let Some(by) = &volume.claimed_by {
+        let by = sets::name(by);
+        let _ = writeln!(
+            out,
+            "Claimed by {by}, and not given back: the next opening watches if it is served there."
+        );
+    }
+    if volume.made {
+        return out;
+    }
     if let Some(problem) = &volume.problem {
         let _ = writeln!(out, "Not assembled: {}", sets::name(problem));
     }
@@ -267,7 +245,7 @@ fn volume_text(volume: &VolumeJson, terminal: &Terminal) -> String {
         (None, Some(folder), _) => {
             writeln!(out, "It has its folder: pantile status {}", sets::quoted(folder))
         }
-        (None, None, Some(command)) if volume.enough => writeln!(out, "Assemble it: {command}"),
+        (None, None, Some(command)) if volume.parts.enough => writeln!(out, "Assemble it: {command}"),
         (None, None, Some(command)) => {
             writeln!(out, "These are too few to serve it. Bring more of its devices, or go on: {command}")
         }
