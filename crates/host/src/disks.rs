@@ -161,15 +161,15 @@ fn is_remote(kind: &str) -> bool {
 }
 
 /// A line of mountinfo.
-struct Mount<'m> {
-    number: String,
-    at: &'m str,
+pub(crate) struct Mount<'m> {
+    pub(crate) number: String,
+    pub(crate) at: &'m str,
     kind: &'m str,
-    source: &'m str,
+    pub(crate) source: &'m str,
 }
 
 impl Mount<'_> {
-    fn of(line: &str) -> Option<Mount<'_>> {
+    pub(crate) fn of(line: &str) -> Option<Mount<'_>> {
         let (left, right) = line.split_once(" - ")?;
         let mut left = left.split(' ').skip(2);
         let (number, at) = (left.next()?.to_string(), left.nth(1)?);

@@ -5,6 +5,7 @@
 
 use crate::FolderError;
 use crate::claim::{self, Own};
+use crate::disks::{Mount, plain};
 use crate::folder::{Assembled, Looked, NOTHING, of_devices};
 use crate::memory::BLOCK;
 use crate::opening::open_as;
@@ -13,12 +14,12 @@ use crate::timely::{PATIENCE, Timely};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError};
 use pantile_format::volume::{Claim, Superblock, VolumeId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 /// Devices that are read beside one another.
 const BESIDE: usize = 64;
@@ -161,63 +162,100 @@ fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Optio
     Some(FoundVolume { name: newest.name.clone(), volume: id, paths, served_by, claimed_by, state })
 }
 
+/// The use of a block device by the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceUse {
+    /// A file system at this path.
+    Mounted(String),
+    /// Swap space.
+    Swap,
+    /// A part of this device, such as an array.
+    Part(String),
+}
+
+impl fmt::Display for DeviceUse {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceUse::Mounted(at) => write!(out, "it is mounted at {at}"),
+            DeviceUse::Swap => out.write_str("it is swap space"),
+            DeviceUse::Part(holder) => write!(out, "{holder} is built on it"),
+        }
+    }
+}
+
+/// The block devices that the system knows, and its mounts and swaps.
+struct System {
+    /// The folder `block` of `/sys/class`.
+    block: PathBuf,
+    mounts: String,
+    swaps: String,
+}
+
+impl System {
+    fn here() -> System {
+        let text = |path: &str| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        let (mounts, swaps) = (text("/proc/self/mountinfo"), text("/proc/swaps"));
+        System { block: "/sys/class/block".into(), mounts, swaps }
+    }
+
+    /// Returns the use of the device of this name in `/sys`.
+    fn use_of(&self, name: &str, path: &Path) -> Option<DeviceUse> {
+        let folder = self.block.join(name);
+        if let Some((holder, _)) = entries(&folder.join("holders")).into_iter().next() {
+            return Some(DeviceUse::Part(holder));
+        }
+        let is_it = |swap: &str| swap.split_whitespace().next().map(Path::new) == Some(path);
+        if self.swaps.lines().any(is_it) {
+            return Some(DeviceUse::Swap);
+        }
+        // btrfs has a number of its own, and names the device.
+        let number = said(&folder, "dev");
+        let is_it =
+            |mount: &Mount| !number.is_empty() && mount.number == number || Path::new(mount.source) == path;
+        let mount = self.mounts.lines().filter_map(Mount::of).find(is_it)?;
+        Some(DeviceUse::Mounted(plain(mount.at)))
+    }
+
+    fn idle_devices(&self) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
+        let (mut idle, mut used) = (Vec::new(), Vec::new());
+        for (name, folder) in entries(&self.block) {
+            if said(&folder, "size").parse::<u64>().unwrap_or(0) == 0 {
+                continue;
+            }
+            let path = Path::new("/dev").join(name.replace('!', "/"));
+            let has_parts = || entries(&folder).iter().any(|(_, at)| at.join("partition").exists());
+            match self.use_of(&name, &path) {
+                Some(by) => used.push((path, by.to_string())),
+                None if has_parts() => {
+                    used.push((path, "it has partitions, which are looked at instead".into()))
+                }
+                None => idle.push(path),
+            }
+        }
+        (idle, used)
+    }
+}
+
+/// Returns the use of a block device, if it has one.
+pub fn use_of_device(path: &Path) -> Option<DeviceUse> {
+    let below = path.strip_prefix("/dev").unwrap_or(path);
+    System::here().use_of(&below.to_string_lossy().replace('/', "!"), path)
+}
+
 /// Returns the block devices of this machine that nothing uses, and the others with their use.
 /// Empty drives are in neither.
 pub fn idle_devices() -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
-    let text = |path: &str| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
-    idle_in(Path::new("/sys"), &text("/proc/self/mountinfo"), &text("/proc/swaps"))
+    System::here().idle_devices()
 }
 
-fn idle_in(sys: &Path, mounts: &str, swaps: &str) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
-    let (mut idle, mut used) = (Vec::new(), Vec::new());
-    let entries = fs::read_dir(sys.join("class/block")).into_iter().flatten().flatten();
-    let folders: BTreeMap<String, PathBuf> =
-        entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect();
-    for (name, folder) in folders {
-        let said = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default().trim().to_string();
-        let path = Path::new("/dev").join(name.replace('!', "/"));
-        let names = |folder: PathBuf| {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            let mut names: Vec<(String, PathBuf)> = entries
-                .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))
-                .collect();
-            names.sort();
-            names
-        };
-        let holders: Vec<String> =
-            names(folder.join("holders")).into_iter().map(|(holder, _)| holder).collect();
-        let has_parts = || names(folder.clone()).iter().any(|(_, path)| path.join("partition").exists());
-        let number = said("dev");
-        let mounted = || mounts.lines().find_map(|line| mounted_at(line, &number, &path));
-        let is_swap =
-            || swaps.lines().any(|line| line.split_whitespace().next().map(Path::new) == Some(&path));
-        let why = match () {
-            () if said("size").parse::<u64>().unwrap_or(0) == 0 => continue,
-            () if !holders.is_empty() => format!("it is in use by {}", holders.join(", ")),
-            () if has_parts() => "it has partitions, which are looked at instead".into(),
-            () if is_swap() => "it is swap space".into(),
-            () => match mounted() {
-                Some(at) => format!("it is mounted at {at}"),
-                None => {
-                    idle.push(path);
-                    continue;
-                }
-            },
-        };
-        used.push((path, why));
-    }
-    (idle, used)
+/// Returns the names and paths in a folder, by name.
+fn entries(folder: &Path) -> BTreeMap<String, PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path())).collect()
 }
 
-/// Returns the mount point if a line of mountinfo is of this device. btrfs has a number of its own
-/// there, and names the device.
-fn mounted_at(line: &str, number: &str, path: &Path) -> Option<String> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(2);
-    let (own, at) = (left.next()?, left.nth(1)?);
-    let source = right.split(' ').nth(1)?;
-    let is_it = !number.is_empty() && own == number || Path::new(source) == path;
-    is_it.then(|| crate::disks::plain(at))
+fn said(folder: &Path, file: &str) -> String {
+    fs::read_to_string(folder.join(file)).unwrap_or_default().trim().to_string()
 }
 
 /// Returns the files and block devices of a folder, by name.
@@ -317,7 +355,8 @@ mod tests {
         let mounts =
             "36 35 8:1 / /srv/a\\040b rw - ext4 /dev/root rw\n37 35 0:45 / /mnt rw - btrfs /dev/sdd rw";
         let swaps = "Filename Type Size Used Priority\n/dev/sde partition 1 0 -2\n";
-        let (idle, used) = idle_in(folder.path(), mounts, swaps);
+        let system = System { block: class, mounts: mounts.into(), swaps: swaps.into() };
+        let (idle, used) = system.idle_devices();
         assert_eq!(idle, ["/dev/cciss/c0d0", "/dev/sdc"].map(PathBuf::from));
         let said: Vec<(&str, &str)> =
             used.iter().map(|(path, why)| (path.to_str().unwrap_or(""), why.as_str())).collect();
@@ -326,7 +365,7 @@ mod tests {
             [
                 ("/dev/sda", "it has partitions, which are looked at instead"),
                 ("/dev/sda1", "it is mounted at /srv/a b"),
-                ("/dev/sdb", "it is in use by md0"),
+                ("/dev/sdb", "md0 is built on it"),
                 ("/dev/sdd", "it is mounted at /mnt"),
                 ("/dev/sde", "it is swap space"),
             ]

@@ -67,7 +67,7 @@ pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;
 pub use fault::{FaultKind, FolderError};
-pub use find::{FoundVolume, FoundVolumes, files_of, find_volumes, idle_devices};
+pub use find::{DeviceUse, FoundVolume, FoundVolumes, files_of, find_volumes, idle_devices, use_of_device};
 pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened, wipe};
 pub use geometry::{numbers, usual_geometry, usual_placement};
 pub use handle::Handle;

@@ -12,7 +12,7 @@ use crate::sets;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{Order, order};
+use pantile_host::{DeviceUse, Order, order, use_of_device};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs;
@@ -305,28 +305,15 @@ fn size_bytes(device: &Path) -> u64 {
     512 * sectors.trim().parse::<u64>().unwrap_or(0)
 }
 
-/// Returns the mount point of a device, or another user of it.
+/// Returns the use of a device, with the command that ends it.
 fn user_of(device: &Path) -> Option<String> {
-    let number = fs::read_to_string(sys_folder(device).join("dev")).unwrap_or_default();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if let Some(point) = mounted_at(&mounts, number.trim()) {
-        return Some(format!("it is mounted at {point}; run 'umount {point}' first"));
-    }
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    if swaps.lines().any(|line| line.split_whitespace().next().map(Path::new) == Some(device)) {
-        return Some(format!("it is swap space; run 'swapoff {}' first", device.display()));
-    }
-    let mut holders = fs::read_dir(sys_folder(device).join("holders")).into_iter().flatten().flatten();
-    let holder = holders.next()?.file_name();
-    Some(format!("{} is built on it; take that away first", holder.to_string_lossy()))
-}
-
-/// Returns the first mount point of a device number in the text of `mountinfo`.
-fn mounted_at(mounts: &str, number: &str) -> Option<String> {
-    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let found =
-        fields.filter(|fields| fields.len() > 4 && fields[2] == number).map(|fields| fields[4].to_owned());
-    found.map(|point| point.replace("\\040", " ")).next()
+    let by = use_of_device(device)?;
+    let end = match &by {
+        DeviceUse::Mounted(point) => format!("run 'umount {}' first", sets::quoted(point)),
+        DeviceUse::Swap => format!("run 'swapoff {}' first", device.display()),
+        DeviceUse::Part(_) => "take that away first".into(),
+    };
+    Some(format!("{by}; {end}"))
 }
 
 /// Reads a name that the folder of the links can have.
@@ -504,14 +491,6 @@ mod tests {
         fs::write(proc.path().join("uptime"), "1.5 1.2\n").expect("a file");
         assert_eq!(receivers(proc.path(), Path::new("/dev/nbd1")), 2);
         assert_eq!(receivers(proc.path(), Path::new("/dev/nbd2")), 0);
-    }
-
-    #[test]
-    fn a_mount_point_is_found_by_the_number_of_its_device() {
-        let mounts =
-            "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 43:32 / /mnt/my\\040films rw - ext4 /dev/nbd1 rw\n";
-        assert_eq!(mounted_at(mounts, "43:32").as_deref(), Some("/mnt/my films"));
-        assert_eq!(mounted_at(mounts, "43:3"), None);
     }
 
     #[test]
