@@ -5,10 +5,10 @@
  *
  * The state is one slice of numbers per rank, all of which change in every step. After a step all
  * ranks write their slices as one epoch of delayed parity: rank 0 begins it, every rank writes its
- * slice to the epoch by NBD, and rank 0 ends it once all have flushed. Data go to the devices at once, parity follows at the end, and the end seals all slices
- * together. If any rank dies before that, mpirun ends the others, rank 0's connection to the volume
- * closes, and the volume leaves everything as it was before the epoch: `check` finds all slices of the last
- * step that was ended.
+ * slice to the epoch by NBD, and rank 0 ends it once all have flushed. Data go to the devices at
+ * once, parity follows at the end, and the end seals all slices together. If any rank dies before
+ * that, mpirun ends the others, rank 0's connection to the volume closes, and the volume leaves
+ * everything as it was before the epoch: `check` finds all slices of the last step that was ended.
  *
  * With DIES-AT the last rank kills itself in the middle of its slice in that step.
  *

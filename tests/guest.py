@@ -113,7 +113,8 @@ def main():
     guest.run("mkdir /srv/x && pantile create /srv/tank --devices /dev/vd[bcde] --code raid6:2")
     guest.run("systemctl enable --now pantile@srv-tank.service")
     guest.run("pantile attach /srv/tank | grep -x /dev/pantile/tank")
-    # With one worker in the kernel's pool, and little time to make more, receivers can share a thread.
+    # With one worker in the kernel's pool, and little time to make more, receivers can share a
+    # thread.
     pool = "/sys/devices/virtual/workqueue/cpumask"
     guest.run(f"fresh() {{ pantile detach tank && echo 1 >{pool} && echo 3 >{pool} && pantile attach /srv/tank; }}")
     guest.run("readers() { for c in 0 1; do taskset -c $c dd if=/dev/pantile/tank of=/dev/null bs=4k count=1 iflag=direct || return; done; }")

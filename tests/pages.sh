@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches
 # another label or a line, none is smaller than 12 px, the page is not wider than its window, and it
-# prints. Then the page of 'status --html' at 420 and 1400 px: no word is broken, the answer is first.
-# Bounded: about four minutes.
+# prints. Then the page of 'status --html' at 420 and 1400 px: no word is broken, the answer is
+# first. Bounded: about four minutes.
 #
 #   tests/pages.sh target/release/pantile
 set -euo pipefail

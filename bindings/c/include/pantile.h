@@ -38,7 +38,8 @@
  *           may be read by other threads at the same time. Bytes need no alignment; 64 bytes are
  *           fastest. Lists, structures and results are aligned as C aligns their types.
  * THREADS   Handles never change and may be used by any number of threads at the same time; calls
- *           with one epoch wait for each other. Only *_free must be the last use. There is no state beside handles that a caller can see.
+ *           with one epoch wait for each other. Only *_free must be the last use. There is no
+ *           state beside handles that a caller can see.
  * FORK      A child may use everything, if no other thread was inside a call when it was forked. An
  *           epoch stays open while a child that has it lives.
  */

@@ -10,9 +10,10 @@
 //! * lists are given by [`answer::List`]: the room, how many there are, and nothing written if it
 //!   does not fit.
 //!
-//! Invariants: a handle never changes once it is made, but an epoch, which is locked; outside of handles there is only a thread's
-//! own scratch; `tests/the_header_is_true.rs` compares every function, structure and constant with
-//! the header, and `tests/abi.txt` with the interface promised before.
+//! Invariants: a handle never changes once it is made, but an epoch, which is locked. Outside of
+//! handles there is only a thread's own scratch. `tests/the_header_is_true.rs` compares every
+//! function, structure and constant with the header, and `tests/abi.txt` with the interface
+//! promised before.
 //!
 //! `unsafe` is needed for C's pointers: each block relies on a requirement of the header, and says
 //! which sentence it is.

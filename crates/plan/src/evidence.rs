@@ -14,9 +14,8 @@
 //! fit all equations with zeros everywhere else. Nobody who has lost these columns can tell it from
 //! a stripe of zeros.
 //!
-//! Sets are found by elimination, vectors of Cauchy codes from inverses of the generator. The checker
-//! uses determinants and sums, and shares no code:
-//! `reference/check_certificate.py`.
+//! Sets are found by elimination, vectors of Cauchy codes from inverses of the generator. The
+//! checker uses determinants and sums, and shares no code: `reference/check_certificate.py`.
 
 use crate::cauchy;
 use pantile_code::{CellIndex, Code};

@@ -292,8 +292,8 @@ impl Memory {
         self.age_mut(age).staged.insert(logical, id);
     }
 
-    /// Ends the writing ahead of a dirty stripe that is written to or trimmed. Returns its stage, if
-    /// that had begun.
+    /// Ends the writing ahead of a dirty stripe that is written to or trimmed. Returns its stage,
+    /// if that had begun.
     pub(crate) fn unstage(&mut self, logical: u32) -> Option<StageId> {
         self.dirty.unstaged.remove(&logical);
         self.dirty.staged.remove(&logical)

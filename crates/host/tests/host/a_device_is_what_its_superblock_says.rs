@@ -359,8 +359,8 @@ fn of_two_that_are_the_same_device_the_newer_is_used() {
         until_clean(&service);
         service.stop().expect("it stops");
     }
-    // The newer one at the path configured for device 0, the old copy at that of device 3: the newer
-    // one is used.
+    // The newer one at the path configured for device 0, the old copy at that of device 3: the
+    // newer one is used.
     std::fs::rename(path(3), path(0)).expect("a device");
     std::fs::copy(&old, path(3)).expect("a copy");
     let service = start(&root);

@@ -278,7 +278,8 @@ fn a_device_declared_failed_is_closed_and_read_around() {
     host.fail(Slot(0)).expect("there is one");
     assert!(matches!(host.handle().write(0, &data, true), Err(HostError::Failed(_))));
     host.kill();
-    // The end waits for attached devices; the thread of one that was declared failed ends by itself.
+    // The end waits for attached devices; the thread of one that was declared failed ends by
+    // itself.
     let begun = Instant::now();
     let holders = |slot: usize| Arc::strong_count(devices[slot].as_ref().expect("ours"));
     assert_eq!([2, 3, 5].map(holders), [1; 3]);

@@ -273,7 +273,8 @@ fn a_program_is_told_what_its_epoch_has_lost() {
     Folder::create(&root, &new("raid5:3", devices)).expect("it is made");
     let service = Arc::new(Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts"));
     let control = ControlServer::start(&root, service.clone()).expect("it listens");
-    // More than stays in memory, and a block of each stripe is left out: none gets its parity early.
+    // More than stays in memory, and a block of each stripe is left out: none gets its parity
+    // early.
     let stripe = service.host().geometry().stripe_blocks() as usize * 4096;
     let range = Some((0, 48 * MIB as u64));
     let options = EpochOptions { range, age_max: None, ..EpochOptions::default() };

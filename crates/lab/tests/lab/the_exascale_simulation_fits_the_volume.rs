@@ -115,7 +115,8 @@ fn a_standard_raid_takes_as_long_as_the_simulation_says() {
 
 /// The simulation and the volume disagree on concurrent writers with everything charged. In the
 /// model every write makes its own parity; the volume makes waiting writes durable together. So the
-/// speed with the cache zone over that without is 2.7 (raid5:4) and 3.9 (raid6:6) times the model's.
+/// speed with the cache zone over that without is 2.7 (raid5:4) and 3.9 (raid6:6) times the
+/// model's.
 #[test]
 fn gathered_writes_explain_the_difference_to_the_model() {
     for (spec, wcl_model, delayed_model, wcl_apart, delayed_apart) in

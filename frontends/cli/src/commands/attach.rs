@@ -262,7 +262,8 @@ fn connect(socket: &Path) -> Result<PathBuf, Failure> {
 /// whose name ends in `+nbd0-recv`.
 ///
 /// Under load, Linux (before its commit e5a30c303b07) can give the receivers of all connections to
-/// one thread, which runs the first of them for ever; answers on the other connections are not read.
+/// one thread, which runs the first of them for ever; answers on the other connections are not
+/// read.
 fn receivers(proc: &Path, device: &Path) -> usize {
     let end = format!("+{}-recv", device.file_name().unwrap_or_default().display());
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();

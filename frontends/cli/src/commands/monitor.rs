@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// Answers: who notices when a disk dies at night? Checks the volumes of the configuration, the
 /// attached volumes, and the last runs of 'seal --all' and 'verify --all'. Each change is printed
 /// and sent once: by mail, to a program, to a webhook. Undelivered messages are sent later. With
-/// 'listen' a status page is served at /, and the numbers for Prometheus at /metrics. Without a configuration, attached volumes are
-/// watched and changes are printed.
+/// 'listen' a status page is served at /, and the numbers for Prometheus at /metrics. Without a
+/// configuration, attached volumes are watched and changes are printed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Mail leaves by the machine's sendmail, or by curl to an SMTP server; webhooks leave by curl. 'pantile check-config --help' \

@@ -14,8 +14,8 @@ use std::ffi::OsString;
 /// Answers: is everything still there and right, and if not, can it be repaired? Every block is
 /// read and judged by its checksum; with --ignore-checksums, or without checksums in the set, by
 /// the equations of the code, which locate silent damage without any knowledge of the content.
-/// Checksums find accidents; they do not resist a forger. Nothing is written, except with --share. If
-/// a change was interrupted after its commit, nothing is judged (status 1), and 'pantile heal'
+/// Checksums find accidents; they do not resist a forger. Nothing is written, except with --share.
+/// If a change was interrupted after its commit, nothing is judged (status 1), and 'pantile heal'
 /// completes the change.
 #[derive(Args)]
 #[command(mut_arg("all", |all| all.exclusive(false).conflicts_with_all(ONE_SET)))]

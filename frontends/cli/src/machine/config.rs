@@ -80,7 +80,8 @@ pub struct VolumeConfig {
 pub struct Thresholds {
     /// Files of a set that can be gone at a seal: a number or a share, as for `seal --removed-max`.
     pub removed_max: Option<String>,
-    /// Files of a set that can be changed at a seal: a number or a share, as for `seal --changed-max`.
+    /// Files of a set that can be changed at a seal: a number or a share, as for `seal
+    /// --changed-max`.
     pub changed_max: Option<String>,
     /// Age of the last seal, verification or scrub above which a message is sent; `0`: never.
     #[serde(deserialize_with = "seconds")]
