@@ -85,6 +85,9 @@ pub enum MetaKind {
     Other,
 }
 
+/// Time of modification of a symbolic link, and its owner and group.
+pub type Dress = (Timestamp, Option<(u32, u32)>);
+
 /// Operations that this crate needs of a file system. Nothing is durable before `sync` or
 /// `sync_dir` returned.
 ///
@@ -140,11 +143,9 @@ pub trait Disk: Send + Sync {
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     ///
-    /// The link gets a time of modification if the file system keeps times of links and no other
-    /// user has replaced it in the meantime.
-    fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()>;
-    /// Gives a symbolic link an owner and a group.
-    fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()>;
+    /// The link gets a time of modification, and an owner and a group if they are given, as far as
+    /// the system lets this user, and if no other user has replaced it in the meantime.
+    fn make_link(&self, target: &Path, path: &Path, dress: Dress) -> io::Result<()>;
     /// Sets the time of modification of a directory.
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;
     /// Opens a path to describe it; a link is not followed.

@@ -105,6 +105,6 @@ fn link(disk: &dyn Disk, real: &Path, path: &Path) -> std::io::Result<()> {
     }
     match disk.meta(path) {
         Ok(_) => Ok(()),
-        Err(_) => disk.make_link(real, path, exact_now()),
+        Err(_) => disk.make_link(real, path, (exact_now(), None)),
     }
 }

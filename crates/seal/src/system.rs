@@ -9,7 +9,8 @@
 //! Deliberately not here: permission to write. The caller of `root` decides it.
 
 use crate::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, MadeRoot, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, Seen,
+    Access, Disk, DiskFile, DiskSystem, Dress, FileId, Held, MadeRoot, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR,
+    Seen,
 };
 use crate::set::names::LOCK;
 use pantile_format::Timestamp;
@@ -369,7 +370,7 @@ impl Disk for SystemDisk {
         Ok(rustix::fs::linkat(&dir, &old, &to, &new, AtFlags::empty())?)
     }
 
-    fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()> {
+    fn make_link(&self, target: &Path, path: &Path, (mtime, owner): Dress) -> io::Result<()> {
         let (dir, name) = self.at(path, Access::Write)?;
         rustix::fs::symlinkat(target, &dir, &name)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -381,15 +382,13 @@ impl Disk for SystemDisk {
         };
         if let Some(SystemSeen(made)) = made.ok().filter(is_it) {
             let _ = rustix::fs::utimensat(&made, "", &modified(mtime), AtFlags::EMPTY_PATH);
+            if let Some((owner, group)) = owner {
+                let (owner, group) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)));
+                // Only root may give it away.
+                let _ = rustix::fs::chownat(&made, "", owner, group, AtFlags::EMPTY_PATH);
+            }
         }
         Ok(())
-    }
-
-    fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()> {
-        let (dir, name) = self.at(path, Access::Write)?;
-        let (owner, group) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)));
-        // The link itself, not its target.
-        Ok(rustix::fs::chownat(&dir, &name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {

@@ -339,18 +339,14 @@ impl Unsealing<'_, '_> {
             // Left by a killed command.
             let _ = disk.remove(&temp);
         }
-        let mtime = self.set.manifest.entries[index].mtime;
-        self.in_opened(&temp, |temp| disk.make_link(to, temp, mtime))
+        let dress = (self.set.manifest.entries[index].mtime, self.set.manifest.owner_of(index));
+        self.in_opened(&temp, |temp| disk.make_link(to, temp, dress))
             .map_err(|e| Fault::io("creating", path, e))?;
         if self.options.overwrite {
             disk.rename(&temp, path).map_err(|e| {
                 let _ = disk.remove(&temp);
                 Fault::io("creating", path, e)
             })?;
-        }
-        if let Some((user, group)) = self.set.manifest.owner_of(index) {
-            // Only root may give it away.
-            let _ = disk.set_link_owner(path, user, group);
         }
         self.report.links += 1;
         Ok(())

@@ -365,12 +365,9 @@ fn heal_file(
             return Ok(Done::Dir(made));
         }
         EntryKind::Symlink { target } => {
-            disk.make_link(crate::set::names::path_of(target), path, entry.mtime)
+            let owner = set.manifest.owner_of(original.entry);
+            disk.make_link(crate::set::names::path_of(target), path, (entry.mtime, owner))
                 .map_err(|e| Fault::io("creating", path, e))?;
-            if let Some((user, group)) = set.manifest.owner_of(original.entry) {
-                // Only root may give it away.
-                let _ = disk.set_link_owner(path, user, group);
-            }
             return Ok(Done::Named);
         }
         EntryKind::HardLink { .. } => unreachable!("names are given when all files are there"),
@@ -436,7 +433,10 @@ fn write_original(
     // By one descriptor, in the directory in which it will be replaced: names may be exchanged.
     let seen = file.beside(path.file_name()).ok();
     let there = seen.as_ref().and_then(|seen| seen.meta().ok());
-    let mode = match seen.zip(there) {
+    // A file of another owner may be put there to get the sealed content.
+    let owner = set.manifest.owner_of(index).map(|(owner, _)| owner);
+    let is_of_owner = |there: &FileMeta| owner.is_none_or(|owner| owner == there.owner);
+    let mode = match seen.zip(there).filter(|(_, there)| is_of_owner(there)) {
         None => give_sealed(file, (&set.manifest, index), rights, path, not_kept),
         Some((seen, there)) => {
             // Best effort: only root may give files away.

@@ -34,7 +34,7 @@ fn below_a_root_that_is_read_nothing_can_be_changed() {
         disk.make_private_dir(&y).map(drop),
         disk.open_dir(dir.path()).map(drop),
         disk.add_name(&x, &y),
-        disk.make_link(&x, &y, zero),
+        disk.make_link(&x, &y, (zero, None)),
         disk.set_time(&x, zero),
         disk.sync_dir(dir.path()),
     ];
@@ -217,7 +217,7 @@ fn later_changes_do_not_look_older_than_the_clock() {
 
 /// A user with the right to rename a new link exchanges it for a directory at once.
 #[test]
-fn a_link_that_is_made_gives_its_time_to_nothing_else() {
+fn a_link_that_is_made_gives_its_time_and_owner_to_nothing_else() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let dir = tempfile::tempdir().unwrap();
     let [link, other] = ["link", "other"].map(|name| dir.path().join(name));
@@ -225,7 +225,8 @@ fn a_link_that_is_made_gives_its_time_to_nothing_else() {
     let time = Timestamp { seconds: 1_000_000, nanos: 0 };
     let disk = SystemDisk::new();
     disk.root(dir.path(), Access::Write).unwrap();
-    disk.make_link(Path::new("to"), &link, time).unwrap();
+    let owner = Some((4711, 4711));
+    disk.make_link(Path::new("to"), &link, (time, owner)).unwrap();
     assert_eq!(fs::symlink_metadata(&link).unwrap().mtime(), time.seconds);
     assert!(disk.set_time(&link, time).is_err(), "by its name none gets one");
     let is_over = AtomicBool::new(false);
@@ -242,11 +243,12 @@ fn a_link_that_is_made_gives_its_time_to_nothing_else() {
                 }
             }
             let _ = fs::rename(&link, &other);
-            let _ = disk.make_link(Path::new("to"), &link, time);
+            let _ = disk.make_link(Path::new("to"), &link, (time, owner));
         }
         is_over.store(true, Ordering::Relaxed);
     });
     let found = [&link, &other].map(|path| fs::symlink_metadata(path).ok());
     let directory = found.iter().flatten().find(|found| found.is_dir()).unwrap();
     assert_ne!(directory.mtime(), time.seconds);
+    assert_ne!(directory.uid(), 4711);
 }

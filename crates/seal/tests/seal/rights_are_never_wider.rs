@@ -2,7 +2,7 @@
 //! healing, and restored files give no user more rights than before.
 
 use crate::common::fault::{FaultDisk, Faults};
-use crate::common::users::is_root;
+use crate::common::users::{USER, give, is_root, set_mode};
 use crate::common::*;
 use pantile_seal::*;
 use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
@@ -184,6 +184,36 @@ fn files_without_their_owner_have_no_bit_that_the_umask_denies() {
     // New files in the directory later get its ACL, not the umask.
     assert_eq!(healed["dir"].0[DEFAULT_ACL], acl(5, 5));
     assert!(place.verify().clean);
+}
+
+/// A user who can write to the directory puts a file of the sealed size and time at the name of a
+/// secret one, before or during the heal of root.
+#[test]
+fn sealed_content_is_not_given_to_the_owner_of_a_file_in_its_place() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    let secret = place.tree().join("secret");
+    write(&secret, &Seed(1).bytes(90_000));
+    set_mode(&secret, 0o600);
+    age(&secret, 1_600_000_000);
+    write(&place.tree().join("other"), &Seed(2).bytes(90_000));
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") }, &mut Silent).unwrap();
+    let sealed = fs::read(&secret).unwrap();
+    fs::remove_file(&secret).unwrap();
+    write(&secret, &[7; 90_000]);
+    set_mode(&secret, 0o644);
+    give(&secret);
+    age(&secret, 1_600_000_000);
+    let report = place.heal().unwrap();
+    assert_eq!(report.files_healed.len(), 1, "{report:?}");
+    assert!(fs::read(&secret).unwrap() == sealed);
+    let healed = fs::metadata(&secret).unwrap();
+    assert_eq!((healed.uid(), healed.mode() & 0o7777), (0, 0o600));
+    let aside = fs::metadata(&report.kept_aside[0]).unwrap();
+    assert_eq!(aside.uid(), USER, "the other file is kept");
 }
 
 #[test]

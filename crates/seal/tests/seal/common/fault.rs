@@ -9,7 +9,7 @@
 use super::Seed;
 use pantile_format::Timestamp;
 use pantile_seal::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, MadeRoot, Meta, Seen, SystemDisk,
+    Access, Disk, DiskFile, DiskSystem, Dress, FileId, Held, MadeRoot, Meta, Seen, SystemDisk,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -479,17 +479,12 @@ impl Disk for FaultDisk {
         Ok(self.wrap(path, inner, u64::MAX))
     }
 
-    fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()> {
+    fn make_link(&self, target: &Path, path: &Path, dress: Dress) -> io::Result<()> {
         self.alive()?;
         if self.faults.has_no_links {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.inner.make_link(target, path, mtime)
-    }
-
-    fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()> {
-        self.alive()?;
-        self.inner.set_link_owner(path, owner, group)
+        self.inner.make_link(target, path, dress)
     }
 
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {
