@@ -8,9 +8,9 @@
 use crate::FolderError;
 use pantile_paths::Dir;
 use rustix::fs::OFlags;
-use std::fs::{DirBuilder, File, Permissions, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::io::{Error, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -56,23 +56,33 @@ pub(crate) fn lock_to_read(folder: &Dir, config: &str, error: FolderError) -> Re
 /// Listens at a name in a folder, in place of an older socket, for its owner alone from the start.
 ///
 /// `bind` makes a name before its mode can be set, so the socket is made in a folder that is closed
-/// to others and renamed from there.
+/// to others and renamed from there. A user who can write to `folder` can exchange that folder, so
+/// it is reached by its descriptor alone.
 pub(crate) fn listen_private(folder: &Dir, name: &str) -> std::io::Result<UnixListener> {
-    let private = folder.at(".private");
-    let aside = private.join("s");
-    let clear = || {
-        let _ = std::fs::remove_file(&aside);
-        let _ = std::fs::remove_dir(&private);
+    const ASIDE: &str = ".private";
+    const SOCKET: &str = "s";
+    let clear = || match folder.open_dir(ASIDE) {
+        Ok(aside) => {
+            let _ = aside.remove(SOCKET);
+            let _ = folder.remove_dir(ASIDE);
+        }
+        // A link, which is not followed.
+        Err(_) => drop(folder.remove(ASIDE)),
     };
     // A killed process can have left one behind.
     clear();
-    DirBuilder::new().mode(0o700).create(&private)?;
-    let made = UnixListener::bind(&aside).and_then(|listener| {
-        std::fs::set_permissions(&aside, Permissions::from_mode(OWNER_ALONE))?;
-        std::fs::rename(&aside, folder.at(name))?;
+    let aside = folder.make_dir(ASIDE, 0o700)?;
+    let found = aside.metadata()?;
+    if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        return Err(Error::other("another directory took the place of .private just now"));
+    }
+    let made = UnixListener::bind(aside.at(SOCKET)).and_then(|listener| {
+        std::fs::set_permissions(aside.at(SOCKET), Permissions::from_mode(OWNER_ALONE))?;
+        std::fs::rename(aside.at(SOCKET), folder.at(name))?;
         Ok(listener)
     });
-    clear();
+    let _ = aside.remove(SOCKET);
+    let _ = folder.remove_dir(ASIDE);
     made
 }
 
@@ -116,6 +126,22 @@ mod tests {
     use super::*;
     use std::fs::write;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_in_the_place_of_the_private_folder_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let precious = elsewhere.path().join("s");
+        write(&precious, "precious").expect("it writes");
+        symlink(elsewhere.path(), folder.path().join(".private")).expect("a link");
+        let dir = Dir::open_named(folder.path()).expect("it opens");
+        let listener = listen_private(&dir, "control.sock").expect("it listens");
+        assert_eq!(std::fs::read(&precious).expect("it is there"), b"precious");
+        let socket = folder.path().join("control.sock");
+        assert_eq!(std::fs::metadata(&socket).expect("a socket").mode() & 0o777, OWNER_ALONE);
+        assert!(UnixStream::connect(&socket).is_ok() && listener.local_addr().is_ok());
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left");
+    }
 
     #[test]
     fn only_a_socket_without_a_listener_is_removed() {
