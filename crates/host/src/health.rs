@@ -305,7 +305,7 @@ pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> 
             false => "",
         };
         let text = format!(
-            "Device {slot} counts as lost in {} that {} wrong or unreadable there: scrub with --repair, or replace it.{stays}",
+            "Device {slot} counts as lost in {} that {} wrong or unreadable there: scrub with --repair; if that does not last, replace it.{stays}",
             count(device.bad_chunks, "chunk"),
             if device.bad_chunks == 1 { "is" } else { "are" },
         );
@@ -316,7 +316,7 @@ pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> 
 
 /// Findings of the last scrub that it left or could not repair. Data among the latter have a
 /// `DataLost` finding, too.
-pub(crate) fn of_scrub(scrub: &ScrubReport) -> Vec<Finding> {
+pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut say =
         |text: String| findings.push(Finding::new(FindingKind::ScrubFound, Verdict::Degraded, text));
@@ -334,13 +334,15 @@ pub(crate) fn of_scrub(scrub: &ScrubReport) -> Vec<Finding> {
                 count(scrub.metadata_devices, "device")
             ));
         }
+        // Content that was written again since, or with a new device, is left no longer.
+        let is_left = devices.iter().any(|device| device.bad_chunks > 0);
         let left = [
             (scrub.checksum, "stripe", "with wrong checksums"),
             (scrub.unreadable, "stripe", "with blocks that cannot be read"),
             (scrub.log_checksum, "block", "in the log with wrong checksums"),
             (scrub.log_unreadable, "block", "in the log that cannot be read"),
         ];
-        for (number, noun, what) in left.into_iter().filter(|&(number, ..)| number > 0) {
+        for (number, noun, what) in left.into_iter().filter(|&(number, ..)| is_left && number > 0) {
             let (found, them) = (count(number, noun), if number == 1 { "it" } else { "them" });
             say(format!("The scrub found {found} {what} and left {them}: scrub with --repair."));
         }

@@ -360,6 +360,7 @@ impl Engine {
             let lost = self.device_note(slot);
             self.note(Note::Device(lost), false);
             self.all_is_good(slot);
+            self.forget_scrub_of(slot);
         }
         self.event(if is_new { EventKind::NEW } else { EventKind::BACK }, Some(slot), 0);
     }

@@ -127,7 +127,7 @@ impl Service {
             };
             findings.push(Finding::new(FindingKind::StripesWait, Verdict::Degraded, text));
         }
-        findings.extend(scrub.iter().flat_map(health::of_scrub));
+        findings.extend(scrub.iter().flat_map(|scrub| health::of_scrub(scrub, &devices)));
         findings.extend(self.claimed.iter().map(|(serves, claim)| health::of_claim(*serves, claim)));
         findings.extend(warnings(&devices, &known.bad_spares, server.as_ref()));
         findings.extend(self.mishaps.said().into_iter().map(health::of_mishap));

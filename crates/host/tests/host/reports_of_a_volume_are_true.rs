@@ -231,6 +231,32 @@ fn wrong_parity_under_right_checksums_is_rebuilt_only_with_enough_evidence() {
     }
 }
 
+#[test]
+fn findings_of_a_scrub_on_a_device_end_with_its_rebuild() {
+    let (folder, root) = filled();
+    let service = start(&root);
+    let old = device_path(&root, 3);
+    let len = old.metadata().expect("a device").len();
+    let zeros = vec![0; len as usize];
+    File::options().write(true).open(&old).expect("it opens").write_all_at(&zeros, 0).expect("it writes");
+    let found = scrubbed(&service, false);
+    let of_metadata = |report: &StatusReport| report.scrub.as_ref().expect("a scrub").metadata.len();
+    assert_eq!((of_metadata(&found), found.margin.any_more), (1, 1), "{:?}", found.wrong);
+    done(service.obey(&Order::Fail { device: 3, lose_data: false }));
+    let new = file(folder.path().join("new"), len);
+    done(service.obey(&Order::Replace { device: 3, path: new, overwrite: false }));
+    until(&service, |status| status.rebuild.is_none() && status.margin.lost.is_empty());
+    let after = status(&service);
+    assert_eq!(
+        (of_metadata(&after), after.margin.any_more, after.verdict),
+        (0, 2, Verdict::Clean),
+        "{:?}",
+        after.wrong
+    );
+    service.stop().expect("it stops");
+    assert_eq!(looked_at(&root).verdict, Verdict::Clean, "also after a restart");
+}
+
 /// A device that is taken out while it is read gets no checksum errors for its late answers.
 #[test]
 fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {

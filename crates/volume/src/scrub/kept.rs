@@ -2,8 +2,8 @@
 
 use super::metadata::Metadata;
 use super::{Engine, Scrubbing};
-use crate::ScrubStatus;
 use crate::notes::kept_count;
+use crate::{ScrubStatus, Slot};
 use pantile_format::volume::{EventKind, LogicalStripe, Note, ScrubNote, ScrubState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,6 +107,20 @@ impl Engine {
             ]
             .map(kept_count),
         })
+    }
+
+    /// Forgets findings of a scrub on the superblocks, journal and maps of a device that is new now.
+    pub(crate) fn forget_scrub_of(&mut self, slot: Slot) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        let status = &mut scrub.status;
+        let before = status.metadata.len();
+        status.metadata.retain(|bad| bad.slot != slot);
+        let forgotten = before - status.metadata.len();
+        if forgotten > 0 {
+            status.metadata_devices = status.metadata_devices.saturating_sub(forgotten as u64);
+            let note = self.scrub_note();
+            note.into_iter().for_each(|note| self.note(Note::Scrub(note), true));
+        }
     }
 
     /// Notes the end of a scrub, or its stop.
