@@ -227,7 +227,8 @@ fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<Chu
                 && chunk.physical.0 == u64::from(physical)
                 && chunk.logical.0 < u64::from(geometry.logical_stripes())
                 && geometry.chunk_start(physical, slot) == at
-                && geometry.column(physical, slot) as u32 == chunk.column.0;
+                && geometry.column(physical, slot) as u32 == chunk.column.0
+                && chunk.is_whole();
             if is_right {
                 let (logical, generation) = (chunk.logical.0 as u32, chunk.generation.0);
                 found.entry(slot).or_default().push(ChunkFound { slot, physical, logical, generation });

@@ -69,6 +69,11 @@ impl Blocks {
         self.equations
     }
 
+    /// Returns the cells of a column.
+    pub(crate) fn cells(&self, column: usize) -> impl Iterator<Item = CellIndex> + use<> {
+        (self.offsets[column]..self.offsets[column + 1]).map(CellIndex)
+    }
+
     /// Returns the number of cells of a column.
     pub(crate) fn rows(&self, column: usize) -> usize {
         (self.offsets[column + 1] - self.offsets[column]) as usize
@@ -117,16 +122,20 @@ impl Blocks {
                 let (bytes, bits) = (Vec::new(), Vec::new());
                 Test::Dense(Dense { blocks: self, bytes, bits, work: 0, work_most: u64::MAX })
             }
-            TestKind::Sparse => Test::Sparse(Sparse {
-                blocks: self,
-                set: Vec::new(),
-                unknown: vec![(0, 0); self.equations],
-                touched: Vec::new(),
-                alone: Vec::new(),
-                is_out: vec![false; self.touching.len()],
-                work: 0,
-                work_most: u64::MAX,
-            }),
+            TestKind::Sparse => Test::Sparse(self.sparse()),
+        }
+    }
+
+    pub(crate) fn sparse(&self) -> Sparse<'_> {
+        Sparse {
+            blocks: self,
+            set: Vec::new(),
+            unknown: vec![(0, 0); self.equations],
+            touched: Vec::new(),
+            alone: Vec::new(),
+            is_out: vec![false; self.touching.len()],
+            work: 0,
+            work_most: u64::MAX,
         }
     }
 
@@ -223,7 +232,7 @@ impl Test<'_> {
             Test::Dense(dense) => dense.add(column),
             Test::Sparse(sparse) => {
                 sparse.set.push(column);
-                sparse.survives()
+                sparse.survives(&[])
             }
         }
     }
@@ -240,7 +249,7 @@ impl Test<'_> {
                 let mut survives = |length: usize| {
                     sparse.set.clear();
                     sparse.set.extend_from_slice(&order[..length]);
-                    sparse.survives()
+                    sparse.survives(&[])
                 };
                 // Whatever contains a fatal set is fatal, so the lengths can be halved.
                 let (mut good, mut bad) = (known.min(order.len()), order.len() + 1);
@@ -406,9 +415,25 @@ pub(crate) struct Sparse<'b> {
 }
 
 impl Sparse<'_> {
-    fn survives(&mut self) -> bool {
+    /// Returns true if these columns can be lost but for some cells, which are in order.
+    pub(crate) fn survives_but(&mut self, columns: &[usize], kept: &[CellIndex]) -> bool {
+        self.set.clear();
+        self.set.extend_from_slice(columns);
+        self.survives(kept)
+    }
+
+    /// Steps so far.
+    pub(crate) fn work(&self) -> u64 {
+        self.work
+    }
+
+    /// Returns true if the set can be lost but for some cells, which are in order.
+    fn survives(&mut self, kept: &[CellIndex]) -> bool {
         let (blocks, unknown) = (self.blocks, &mut self.unknown);
-        let cells = || self.set.iter().flat_map(|&c| blocks.offsets[c]..blocks.offsets[c + 1]);
+        let is_lost = |&cell: &u32| kept.is_empty() || kept.binary_search(&CellIndex(cell)).is_err();
+        let columns = self.set.iter();
+        let cells =
+            || columns.clone().flat_map(|&c| blocks.offsets[c]..blocks.offsets[c + 1]).filter(is_lost);
         let touching = |cell: u32| &blocks.touching[CellIndex(cell).usize()];
         for cell in cells() {
             self.is_out[cell as usize] = false;

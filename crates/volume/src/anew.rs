@@ -26,7 +26,7 @@ type Writes = BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>;
 /// Sessions and records are numbered on behind all that devices without a superblock may know of.
 const FAR: u64 = 1 << 32;
 
-/// A chunk found at the place and in the slot that its header names.
+/// A whole chunk found at the place and in the slot that its header names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChunkFound {
     /// The device.

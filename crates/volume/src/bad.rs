@@ -200,7 +200,7 @@ impl Engine {
     /// gone. A chunk that was found so by a read that failed is counted.
     pub(crate) fn chunk_is_bad(&mut self, slot: Slot, logical: u32, mapping: Mapping, result: &IoResult) {
         let is_current = self.maps.mapping(logical) == Some(mapping);
-        if is_current && self.maps.has(slot, mapping.generation, Some(logical)) {
+        if is_current && self.maps.has_some(slot, mapping.generation, logical) {
             self.note_bad(slot, logical.into(), result);
         }
     }

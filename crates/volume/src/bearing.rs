@@ -1,37 +1,67 @@
 //! Sets of devices that can be lost: those that a code survives as a volume lays it.
 
 use crate::Slot;
-use pantile_code::{Code, Placement};
+use pantile_code::{CellIndex, Code, Placement};
 use pantile_plan::Survivors;
+use std::collections::BTreeMap;
 
 /// The sets of devices that a volume survives.
 #[derive(Clone, Debug)]
-pub struct Bearing(Survivors);
+pub struct Bearing {
+    survivors: Survivors,
+    code: Code,
+}
 
 impl Bearing {
     /// Takes the sets of a code whose claims are true.
     pub fn new(code: &Code, placement: Placement) -> Bearing {
-        Bearing(Survivors::new(code, placement))
+        Bearing { survivors: Survivors::new(code, placement), code: code.clone() }
     }
 
     /// Devices of the volume.
     pub fn devices(&self) -> u32 {
-        self.0.devices() as u32
+        self.survivors.devices() as u32
     }
 
     /// Returns the number of devices that can be lost, whichever they are.
     pub fn tolerance(&self) -> usize {
-        self.0.tolerance()
+        self.survivors.tolerance()
     }
 
     /// Returns true if every stripe can be read without these devices.
     pub fn bears(&self, slots: &[Slot]) -> bool {
         let devices: Vec<usize> = slots.iter().map(|slot| slot.0 as usize).collect();
-        self.0.survive(&devices)
+        self.survivors.survive(&devices)
+    }
+
+    /// Returns true if every stripe can be read without these devices but for some cells of theirs,
+    /// which are in order and still there.
+    pub fn bears_but(&self, slots: &[Slot], there: &[CellIndex]) -> bool {
+        let devices: Vec<usize> = slots.iter().map(|slot| slot.0 as usize).collect();
+        self.survivors.survive_but(&devices, there)
+    }
+
+    /// Returns the rows to rebuild ahead of others when devices are `lost` and some of them are
+    /// `rebuilt`: bit r for row r of the column of each device that has such rows. Without them one
+    /// more loss can be fatal, with them none is. Empty where that would be much of a column.
+    ///
+    /// Cost: at most 0.3 s, for the largest codes.
+    pub(crate) fn rows_ahead(&self, lost: &[Slot], rebuilt: &[Slot]) -> BTreeMap<Slot, u64> {
+        let numbers = |slots: &[Slot]| slots.iter().map(|slot| slot.0 as usize).collect::<Vec<usize>>();
+        let mut rows = BTreeMap::new();
+        let cells = self.survivors.cells_ahead(&numbers(lost), &numbers(rebuilt));
+        for cell in cells.unwrap_or_default() {
+            let cell = self.code.cell(cell);
+            if cell.row >= u64::BITS as usize {
+                return BTreeMap::new();
+            }
+            *rows.entry(Slot(cell.column as u32)).or_default() |= 1 << cell.row;
+        }
+        rows
     }
 
     /// Returns the most products in GF(2^8) that [`Bearing::bears`] takes for this many devices.
     pub fn products(&self, devices: usize) -> f64 {
-        self.0.products(devices)
+        self.survivors.products(devices)
     }
 }

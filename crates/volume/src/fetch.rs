@@ -16,7 +16,8 @@ use crate::{
 };
 use pantile_code::CellIndex;
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Names a fetch within the engine.
 pub(crate) type FetchId = u64;
@@ -141,7 +142,7 @@ pub(crate) struct Fetch {
     asked: BTreeMap<CellIndex, BufferId>,
     /// Chunk headers that are waited for.
     headers: usize,
-    plan: Option<Plan>,
+    plan: Option<Arc<Plan>>,
     result: Option<(BufferId, Option<u64>)>,
 }
 
@@ -328,13 +329,16 @@ impl Engine {
 
     /// The cells of a codeword on devices that do not have it now.
     fn absent_cells(&self, word: &Word) -> CellSet {
-        let (generation, logical) = match word {
-            Word::Stripe { logical, mapping, .. } => (mapping.generation, Some(*logical)),
-            Word::Row { generation, .. } => (*generation, None),
-        };
         let code = self.planner(word).code();
-        let is_absent =
-            |&cell: &CellIndex| !self.maps.has(self.cell_place(word, cell).0, generation, logical);
+        let is_absent = |&cell: &CellIndex| {
+            let slot = self.cell_place(word, cell).0;
+            !match word {
+                Word::Stripe { logical, mapping, .. } => {
+                    self.maps.has_row(slot, mapping.generation, *logical, code.cell(cell).row)
+                }
+                Word::Row { generation, .. } => self.maps.has(slot, *generation, None),
+            }
+        };
         CellSet::of_cells(code, &code.cells().filter(is_absent).collect::<Vec<CellIndex>>())
     }
 
@@ -390,11 +394,16 @@ impl Engine {
         loop {
             let Some(fetch) = self.reads.fetch(id) else { return };
             let word = fetch.word.clone();
-            let planner = self.planner(&word);
             let (lost, wanted) = (fetch.lost.clone(), fetch.wanted);
-            let request =
-                Request { lost: &lost, wanted: &[wanted], costs: &Costs::uniform(), effort: Effort::Fast };
-            let Ok(plan) = planner.recover(&request) else {
+            let plan = match &word {
+                Word::Stripe { .. } => self.planners.recover_in_stripe(&lost, &BTreeSet::from([wanted])),
+                Word::Row { .. } => {
+                    let (costs, effort) = (&Costs::uniform(), Effort::Fast);
+                    let request = Request { lost: &lost, wanted: &[wanted], costs, effort };
+                    self.planner(&word).recover(&request).ok().map(Arc::new)
+                }
+            };
+            let Some(plan) = plan else {
                 if self.reads_slow_cells(id) {
                     continue;
                 }

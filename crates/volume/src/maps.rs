@@ -9,7 +9,7 @@
 use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
 use pantile_code::CellIndex;
-use pantile_format::volume::{LogicalStripe, MemberState, Note};
+use pantile_format::volume::{LogicalStripe, MemberState, Note, RowsAhead};
 use pantile_format::{Crc64, Generation};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -539,9 +539,31 @@ impl Maps {
         let MemberState::Lost { missed_from } = self.members[slot.0 as usize] else { return false };
         let missed_until = Generation(self.generation);
         let missed_from = if is_blank { Generation(0) } else { missed_from.min(missed_until) };
-        let cursor = LogicalStripe(0);
-        self.members[slot.0 as usize] = MemberState::Rebuilding { missed_from, missed_until, cursor };
+        let (cursor, ahead) = (LogicalStripe(0), RowsAhead::default());
+        self.members[slot.0 as usize] = MemberState::Rebuilding { missed_from, missed_until, cursor, ahead };
         true
+    }
+
+    /// Rows of a device that is rebuilt are rebuilt ahead of the others, from the first stripe on.
+    pub(crate) fn rebuild_ahead(&mut self, slot: Slot, rows: u64) {
+        if let MemberState::Rebuilding { ahead, .. } = &mut self.members[slot.0 as usize] {
+            *ahead = RowsAhead { rows, until: LogicalStripe(0) };
+        }
+    }
+
+    /// A device that is rebuilt has its rows ahead of all stripes before one.
+    pub(crate) fn move_ahead(&mut self, slot: Slot, behind: u32) {
+        if let MemberState::Rebuilding { ahead, .. } = &mut self.members[slot.0 as usize] {
+            ahead.until = ahead.until.max(LogicalStripe(behind.into()));
+        }
+    }
+
+    /// Returns the rows that a device rebuilds ahead of the others; none for most.
+    pub(crate) fn rows_ahead(&self, slot: Slot) -> RowsAhead {
+        match self.members[slot.0 as usize] {
+            MemberState::Rebuilding { ahead, .. } => ahead,
+            _ => RowsAhead::default(),
+        }
     }
 
     /// A device that is rebuilt has all stripes before one.
@@ -729,9 +751,23 @@ impl Maps {
     /// Returns true if a device has its part of a write with a generation; `logical` for stripes,
     /// `None` for log rows.
     pub(crate) fn has(&self, slot: Slot, generation: u64, logical: Option<u32>) -> bool {
-        // Log rows are behind every cursor.
-        let logical = LogicalStripe(logical.map_or(u64::MAX, u64::from));
-        self.members[slot.0 as usize].has(Generation(generation), logical)
+        let (member, generation) = (self.members[slot.0 as usize], Generation(generation));
+        match logical {
+            Some(logical) => member.has(generation, LogicalStripe(logical.into())),
+            None => member.has_log(generation),
+        }
+    }
+
+    /// Returns true if a device has a row of its chunk of a stripe.
+    pub(crate) fn has_row(&self, slot: Slot, generation: u64, logical: u32, row: usize) -> bool {
+        let member = self.members[slot.0 as usize];
+        member.has_row(Generation(generation), LogicalStripe(logical.into()), row)
+    }
+
+    /// Returns true if a device has its chunk of a stripe, or rows of it that were rebuilt ahead.
+    pub(crate) fn has_some(&self, slot: Slot, generation: u64, logical: u32) -> bool {
+        let is_ahead = LogicalStripe(logical.into()) < self.rows_ahead(slot).until;
+        is_ahead || self.has(slot, generation, Some(logical))
     }
 
     /// Returns true if no device is lost or being rebuilt.

@@ -16,6 +16,11 @@
 //!
 //! A stripe that a commit writes in between is written to the device like to any other and needs no
 //! rebuilding.
+//!
+//! Where a few rows raise what every stripe tolerates ([`Bearing::cells_ahead`](crate::Bearing)),
+//! a first pass writes these alone, with headers that say so, and the volume is safe against one
+//! more loss long before it is whole. The pass has a cursor of its own, which the member's state
+//! keeps. The second pass writes whole chunks over them.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
@@ -24,7 +29,8 @@ use crate::span::{Place, Target};
 use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
 };
-use pantile_format::volume::{EventKind, HistoryId, MemberState};
+use pantile_code::CellIndex;
+use pantile_format::volume::{EventKind, HistoryId, MemberState, NOT_STORED, RecordNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks made again at a time: 8 MiB. When fewer than half of them are under way, more are begun.
@@ -52,6 +58,8 @@ struct Rebuild {
     /// Rows under way, and the flush after them.
     rows_outstanding: usize,
     rows_flushing: bool,
+    /// The pass under way; `None`: not chosen yet.
+    pass: Option<Pass>,
     /// The next logical stripe to begin.
     next: u32,
     /// Logical stripes under way.
@@ -65,10 +73,21 @@ struct Rebuild {
     blocks_written: u64,
 }
 
+/// Chunks, or parts of them, that are rebuilt from the first stripe to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// The rows with which every stripe tolerates one more loss.
+    Ahead,
+    /// Whole chunks.
+    Whole,
+}
+
 #[derive(Debug)]
 struct StripeAgain {
     mapping: Mapping,
-    slots: Vec<Slot>,
+    /// The devices, and the rows of their columns that are written, ascending.
+    slots: Vec<(Slot, Vec<usize>)>,
+    /// Row by row, of one device after the other.
     places: Vec<Place>,
     content: Vec<Option<Operand>>,
     missing: usize,
@@ -79,6 +98,7 @@ struct StripeAgain {
 #[derive(Debug)]
 struct Flush {
     outstanding: usize,
+    pass: Pass,
     /// Logical stripes before this one are on them when it is done.
     behind: u32,
 }
@@ -101,6 +121,9 @@ pub(crate) struct Members {
     /// durable. All are lost until then.
     arrivals: BTreeMap<Slot, Found>,
     rebuild: Option<Rebuild>,
+    /// By device, the first record that says what has been rebuilt of it; a restart before that
+    /// record is durable knows less.
+    recorded_in: BTreeMap<Slot, RecordNumber>,
     /// The pace of each slow device: this many times as long as the others, more than once.
     pace: BTreeMap<Slot, u32>,
     /// Devices that were here when the volume was opened, ran separately and take no part.
@@ -115,11 +138,18 @@ impl Members {
     /// Forgets the work and the pace of a device that is lost.
     pub(crate) fn lose(&mut self, slot: Slot) {
         self.arrivals.remove(&slot);
+        self.recorded_in.remove(&slot);
         self.pace.remove(&slot);
         if let Some(rebuild) = &mut self.rebuild {
             rebuild.slots.remove(&slot);
             rebuild.rows_done.remove(&slot);
         }
+    }
+
+    /// Returns the devices of which no record up to the last says what has been rebuilt.
+    pub(crate) fn unrecorded(&self, last: RecordNumber) -> BTreeSet<Slot> {
+        let unrecorded = self.recorded_in.iter().filter(|(_, record)| **record > last);
+        unrecorded.map(|(&slot, _)| slot).collect()
     }
 
     /// Blocks written to devices that came.
@@ -227,7 +257,7 @@ impl Engine {
                 }
                 rebuild.rows_done.retain(|slot| slots.contains(slot));
                 rebuild.slots = slots;
-                rebuild.next = rebuilding.iter().map(|&(_, cursor)| cursor).min().unwrap_or(0);
+                rebuild.pass = None;
             }
             if self.is_redoing() || rebuild.rows_outstanding > 0 {
                 // It goes on when writes under way are done.
@@ -238,21 +268,93 @@ impl Engine {
                 self.rebuild_rows(rebuild);
                 continue;
             }
-            let (ends, cursor) = (self.geometry.logical_stripes(), rebuilding.iter().map(|&(_, c)| c).min());
-            if cursor.is_none_or(|cursor| cursor >= ends) {
+            let ends = self.geometry.logical_stripes();
+            let pass = match rebuild.pass {
+                Some(pass) => pass,
+                None => {
+                    let pass = self.choose_pass(&rebuild.slots);
+                    rebuild.next = self.cursor(&rebuild.slots, pass);
+                    *rebuild.pass.insert(pass)
+                }
+            };
+            let is_over = self.cursor(&rebuild.slots, pass) >= ends;
+            if pass == Pass::Ahead && is_over {
+                rebuild.pass = Some(Pass::Whole);
+                rebuild.next = self.cursor(&rebuild.slots, Pass::Whole);
+                self.members.rebuild = Some(rebuild);
+                self.record_rebuilt();
+                self.drive_commit();
+                continue;
+            }
+            if is_over {
                 for &slot in &rebuild.slots {
                     self.maps.is_whole(slot);
                     self.event(EventKind::WHOLE, Some(slot), 0);
                 }
                 self.members.rebuild = Some(rebuild);
-                self.records.want();
+                self.record_rebuilt();
                 self.drive_commit();
                 continue;
             }
-            self.rebuild_stripes(rebuild);
-            if !self.flush_rebuild() {
+            if !self.members.unrecorded(self.records.last()).is_empty() {
+                // A few rows are safe before many are begun.
+                self.members.rebuild = Some(rebuild);
                 return;
             }
+            self.rebuild_stripes(rebuild, pass);
+            if !self.flush_rebuild(pass) {
+                return;
+            }
+        }
+    }
+
+    /// Wants a record of what has been rebuilt.
+    fn record_rebuilt(&mut self) {
+        // A commit under way says what was before.
+        let next = RecordNumber(self.records.next().0 + u64::from(self.commit.is_some()));
+        let slots = self.members.rebuild.iter().flat_map(|rebuild| rebuild.slots.iter().copied());
+        let recorded = slots.map(|slot| (slot, next)).collect::<Vec<_>>();
+        self.members.recorded_in.extend(recorded);
+        self.records.want();
+    }
+
+    /// Chooses the rows that devices rebuild ahead, if that is worth a pass of its own and no
+    /// earlier choice stands.
+    fn choose_pass(&mut self, slots: &BTreeSet<Slot>) -> Pass {
+        let ends = self.geometry.logical_stripes();
+        if slots.iter().all(|&slot| self.maps.rows_ahead(slot).rows == 0) {
+            let lost: Vec<Slot> = self.not_whole().into_iter().collect();
+            let rebuilt: Vec<Slot> = slots.iter().copied().collect();
+            for (slot, rows) in self.planners.stripes_bear.rows_ahead(&lost, &rebuilt) {
+                self.maps.rebuild_ahead(slot, rows);
+            }
+        }
+        let is_behind = |&slot: &Slot| self.maps.rows_ahead(slot).rows != 0;
+        match slots.iter().any(is_behind) && self.cursor(slots, Pass::Ahead) < ends {
+            true => Pass::Ahead,
+            false => Pass::Whole,
+        }
+    }
+
+    /// Returns the first logical stripe that some of the devices lack, of a pass.
+    fn cursor(&self, slots: &BTreeSet<Slot>, pass: Pass) -> u32 {
+        let cursor = |&slot: &Slot| match (pass, self.maps.members()[slot.0 as usize]) {
+            (Pass::Whole, MemberState::Rebuilding { cursor, .. }) => Some(cursor.0 as u32),
+            (Pass::Ahead, MemberState::Rebuilding { ahead, .. }) if ahead.rows != 0 => {
+                Some(ahead.until.0 as u32)
+            }
+            _ => None,
+        };
+        slots.iter().filter_map(cursor).min().unwrap_or(self.geometry.logical_stripes())
+    }
+
+    /// Returns the rows that a pass writes of a device's column.
+    fn rows_of_pass(&self, slot: Slot, physical: u32, pass: Pass) -> Vec<usize> {
+        let rows = 0..self.geometry.code.rows(self.geometry.column(physical, slot));
+        let ahead = self.maps.rows_ahead(slot).rows;
+        match pass {
+            Pass::Whole => rows.collect(),
+            Pass::Ahead => rows.take(u64::BITS as usize).filter(|row| ahead >> row & 1 == 1).collect(),
         }
     }
 
@@ -313,7 +415,7 @@ impl Engine {
     }
 
     /// Makes the next stripes again, if few are under way.
-    fn rebuild_stripes(&mut self, mut rebuild: Rebuild) {
+    fn rebuild_stripes(&mut self, mut rebuild: Rebuild, pass: Pass) {
         let mut reads: Vec<(u32, Vec<Place>)> = Vec::new();
         let most = if rebuild.blocks_under_way < WINDOW_BLOCKS / 2 { WINDOW_BLOCKS } else { 0 };
         while rebuild.next < self.geometry.logical_stripes() && rebuild.blocks_under_way < most {
@@ -324,20 +426,19 @@ impl Engine {
             }
             rebuild.next += 1;
             let Some(mapping) = self.maps.mapping(logical) else { continue };
-            let slots: Vec<Slot> = rebuild
-                .slots
-                .iter()
-                .copied()
-                .filter(|&slot| !self.maps.has(slot, mapping.generation, Some(logical)))
-                .collect();
+            let lacks = |slot: &Slot| !self.maps.has(*slot, mapping.generation, Some(logical));
+            let rows = |slot: Slot| (slot, self.rows_of_pass(slot, mapping.physical, pass));
+            let slots = rebuild.slots.iter().copied().filter(lacks).map(rows);
+            let slots: Vec<(Slot, Vec<usize>)> = slots.filter(|(_, rows)| !rows.is_empty()).collect();
             if slots.is_empty() {
                 continue;
             }
             let mut places = Vec::new();
-            for &slot in &slots {
-                let column = self.geometry.column(mapping.physical, slot);
-                for cell in self.geometry.code.column_cells(column) {
-                    places.extend((0..self.geometry.element_blocks()).map(|offset| (cell, offset)));
+            for (slot, rows) in &slots {
+                let column = self.geometry.column(mapping.physical, *slot);
+                let cells: Vec<CellIndex> = self.geometry.code.column_cells(column).collect();
+                for &row in rows {
+                    places.extend((0..self.geometry.element_blocks()).map(|offset| (cells[row], offset)));
                 }
             }
             rebuild.blocks_under_way += places.len() as u64;
@@ -360,9 +461,10 @@ impl Engine {
     }
 
     /// Flushes rebuilt blocks, now and then and at the end; `true`: the cursor has moved already.
-    fn flush_rebuild(&mut self) -> bool {
+    fn flush_rebuild(&mut self, pass: Pass) -> bool {
         let ends = self.geometry.logical_stripes();
-        let cursor = self.rebuilding().iter().map(|&(_, cursor)| cursor).min().unwrap_or(ends);
+        let Some(rebuild) = &self.members.rebuild else { return false };
+        let cursor = self.cursor(&rebuild.slots, pass);
         let Some(rebuild) = &mut self.members.rebuild else { return false };
         let behind = rebuild.behind();
         let is_much = rebuild.blocks_since_flush >= FLUSHED_BLOCKS || behind == ends;
@@ -371,7 +473,7 @@ impl Engine {
         }
         rebuild.blocks_since_flush = 0;
         let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
-        rebuild.flush = Some(Flush { outstanding: slots.len(), behind });
+        rebuild.flush = Some(Flush { outstanding: slots.len(), pass, behind });
         for slot in slots {
             let io = self.io.new_io(slot, IoOwner::RebuildFlush);
             self.io.act(Action::Flush { io, slot });
@@ -392,7 +494,7 @@ impl Engine {
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
             // Too much is lost to rebuild the stripe. Its lost data blocks are found when it is
             // written again.
-            for slot in stripe.slots.clone() {
+            for (slot, _) in stripe.slots.clone() {
                 self.was_not_made_again(slot, logical.into());
             }
             self.damage.suspect(logical);
@@ -413,25 +515,40 @@ impl Engine {
         let Some(rebuild) = &self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get(&logical) else { return };
         let &StripeAgain { mapping, ref slots, ref content, .. } = stripe;
+        let elements = self.geometry.element_blocks() as usize;
         let mut writes = Vec::new();
+        let mut whole = Vec::new();
         let mut from = 0;
-        for &slot in slots {
+        for (slot, rows) in slots {
             // Places were laid out slot by slot, each in the order of its chunk.
-            let column = self.geometry.column(mapping.physical, slot);
-            let len = self.geometry.code.rows(column) * self.geometry.element_blocks() as usize;
-            let range = from..from + len;
-            from += len;
+            let (slot, range) = (*slot, from..from + rows.len() * elements);
+            from = range.end;
             if !self.maps.is_present(slot) {
                 continue;
             }
-            let sums = &sums[range.clone()];
-            let (header, _) = self.chunk_header(logical, mapping.physical, mapping.generation, slot, sums);
-            let mut pieces = vec![Piece::Bytes(header)];
-            pieces.extend(content[range].iter().flatten().map(|&operand| Piece::Block(operand)));
-            writes.push((slot, self.geometry.chunk_start(mapping.physical, slot), pieces));
+            let all_rows = self.geometry.code.rows(self.geometry.column(mapping.physical, slot));
+            let mut all = vec![NOT_STORED.0; all_rows * elements];
+            for (&row, sums) in rows.iter().zip(sums[range.clone()].chunks(elements)) {
+                all[row * elements..(row + 1) * elements].copy_from_slice(sums);
+            }
+            let (header, _) = self.chunk_header(logical, mapping.physical, mapping.generation, slot, &all);
+            let start = self.geometry.chunk_start(mapping.physical, slot);
+            let blocks = content[range].chunks(elements);
+            let blocks = blocks.map(|row| row.iter().flatten().map(|&operand| Piece::Block(operand)));
+            if rows.len() == all_rows {
+                whole.push(slot);
+                let pieces = std::iter::once(Piece::Bytes(header)).chain(blocks.flatten()).collect();
+                writes.push((slot, start, pieces));
+                continue;
+            }
+            writes.push((slot, start, vec![Piece::Bytes(header)]));
+            let behind = start.0 + u64::from(self.geometry.header_blocks(slot));
+            for (&row, blocks) in rows.iter().zip(blocks) {
+                writes.push((slot, DeviceBlock(behind + (row * elements) as u64), blocks.collect()));
+            }
         }
         if let Some(rebuild) = &mut self.members.rebuild {
-            let blocks: usize = writes.iter().map(|(_, _, pieces)| pieces.len()).sum();
+            let blocks: usize = writes.iter().map(|(_, _, pieces): &(_, _, Vec<Piece>)| pieces.len()).sum();
             rebuild.blocks_written += blocks as u64;
             rebuild.blocks_since_flush += blocks as u64;
             rebuild.blocks_since_record += blocks as u64;
@@ -442,9 +559,9 @@ impl Engine {
         if writes.is_empty() {
             self.rebuilt_stripe(logical);
         }
+        whole.into_iter().for_each(|slot| self.chunk_is_good(slot, logical));
         for (slot, at, pieces) in writes {
             self.headers.forget(mapping.physical, slot);
-            self.chunk_is_good(slot, logical);
             let io = self.io.new_io(slot, IoOwner::RebuildStripe(logical));
             self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::Background });
         }
@@ -487,8 +604,14 @@ impl Engine {
             rebuild.blocks_since_record = 0;
             self.records.want();
         }
-        for slot in &rebuild.slots {
-            self.maps.move_cursor(*slot, flush.behind);
+        for &slot in &rebuild.slots {
+            match flush.pass {
+                Pass::Ahead if self.maps.rows_ahead(slot).rows != 0 => {
+                    self.maps.move_ahead(slot, flush.behind)
+                }
+                Pass::Ahead => {}
+                Pass::Whole => self.maps.move_cursor(slot, flush.behind),
+            }
         }
     }
 

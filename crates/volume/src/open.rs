@@ -459,7 +459,7 @@ impl Opening {
             MemberState::Present => true,
             MemberState::Lost { .. } => false,
             // One that was let in just now may have got the maps, and its superblock not yet.
-            MemberState::Rebuilding { cursor, .. } => cursor.0 > 0,
+            MemberState::Rebuilding { cursor, ahead, .. } => cursor.max(ahead.until).0 > 0,
         };
         let is_old = |slot: &Slot| self.superblock(*slot).is_some_and(|own| own.session < self.base_session);
         let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);

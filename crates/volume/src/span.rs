@@ -12,6 +12,7 @@ use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, IoResult, Operand, Seed, Slot, Sum, Urgency, UserBlock,
 };
 use pantile_code::CellIndex;
+use pantile_format::volume::NOT_STORED;
 use pantile_gf::Gf;
 use pantile_plan::{CellSet, Plan};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,7 +157,11 @@ impl Engine {
 
     /// Begins to read all of a mapped stripe that should be there.
     pub(crate) fn check_stripe(&mut self, logical: u32, mapping: Mapping) {
-        let lost = self.lost_cells(logical, mapping);
+        // Of a chunk that is rebuilt in part the header is not yet the one to check.
+        let is_whole = |slot: Slot| self.maps.has(slot, mapping.generation, Some(logical));
+        let slots = (0..self.geometry.slots() as u32).map(Slot).filter(|&slot| !is_whole(slot));
+        let columns: Vec<usize> = slots.map(|slot| self.geometry.column(mapping.physical, slot)).collect();
+        let lost = CellSet::of_columns(&self.geometry.code, &columns);
         let cells = self.geometry.code.cells().filter(|&cell| !lost.contains(cell));
         let elements = self.geometry.element_blocks();
         let needed: Vec<Place> =
@@ -176,14 +181,18 @@ impl Engine {
         self.read_targets(logical, targets, Urgency::User);
     }
 
-    /// Returns the cells of a stripe on devices without it.
+    /// Returns the cells of a stripe that their devices do not have.
     pub(crate) fn lost_cells(&self, logical: u32, mapping: Mapping) -> CellSet {
         let code = &self.geometry.code;
         let mut lost = CellSet::empty(code);
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             if !self.maps.has(slot, mapping.generation, Some(logical)) {
                 let column = self.geometry.column(mapping.physical, slot);
-                code.column_cells(column).for_each(|cell| lost.insert(cell));
+                let rows = (0..).zip(code.column_cells(column));
+                let lacks = |&(row, _): &(usize, CellIndex)| {
+                    !self.maps.has_row(slot, mapping.generation, logical, row)
+                };
+                rows.filter(lacks).for_each(|(_, cell)| lost.insert(cell));
             }
         }
         lost
@@ -361,10 +370,12 @@ impl Engine {
         }
     }
 
-    /// The checksum that a block of a stripe must have, if memory has its header.
+    /// The checksum that a block of a stripe must have, if memory has its header and the header has
+    /// it.
     pub(crate) fn expected_in_stripe(&self, mapping: Mapping, (cell, offset): Place) -> Option<u64> {
         let (slot, _) = self.geometry.cell_block(mapping.physical, cell, offset);
-        self.known_sums(mapping, slot)?.sums.get(self.geometry.index_in_column(cell, offset)).copied()
+        let sums = &self.known_sums(mapping, slot)?.sums;
+        sums.get(self.geometry.index_in_column(cell, offset)).copied().filter(|sum| *sum != NOT_STORED.0)
     }
 
     /// Returns the number of wrong blocks of a run.
@@ -458,7 +469,7 @@ impl Engine {
         let Some(mut span) = self.reads.end_span(id) else { return };
         let (logical, mapping) = (span.logical, span.mapping);
         // A device that has been lost since is no reason to write the stripe again.
-        if span.bad.keys().any(|&slot| self.maps.has(slot, mapping.generation, Some(logical))) {
+        if span.bad.keys().any(|&slot| self.maps.has_some(slot, mapping.generation, logical)) {
             self.suspect_stripe(logical, mapping);
         }
         if let Purpose::Deliver(targets) = std::mem::replace(&mut span.purpose, Purpose::Check) {

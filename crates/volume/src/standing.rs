@@ -8,7 +8,8 @@
 use crate::engine::Engine;
 use crate::maps::{Mapping, Row, RowKind};
 use crate::{Bearing, Slot, UserBlock};
-use pantile_format::volume::MemberState;
+use pantile_code::CellIndex;
+use pantile_format::volume::{LogicalStripe, MemberState, RowsAhead};
 use pantile_gf::choose;
 use pantile_plan::SetTally;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,8 @@ const NAMED_MOST: usize = 8;
 pub struct Standing {
     /// Devices that are not whole: lost, or not rebuilt yet.
     pub lost: Vec<Slot>,
+    /// Cells that some of these have of every stripe, because they were rebuilt ahead.
+    pub there: BTreeMap<Slot, Vec<CellIndex>>,
     /// Sets of devices of which some stripe has bad chunks, but for stripes that have lost data
     /// already; none is within another.
     pub bad: Vec<BTreeSet<Slot>>,
@@ -51,10 +54,17 @@ impl Standing {
         let less = |tolerated: u32| tolerated.saturating_sub(more.len() as u32);
         Standing {
             lost: self.lost.iter().chain(&more).copied().collect(),
+            there: self.there_without(|slot| slots.contains(&slot)),
             log_more: self.log_more.map(less),
             maps_more: less(self.maps_more),
             ..self.clone()
         }
+    }
+
+    /// Returns the cells rebuilt ahead of devices that are not gone.
+    fn there_without(&self, is_gone: impl Fn(Slot) -> bool) -> BTreeMap<Slot, Vec<CellIndex>> {
+        let there = self.there.iter().filter(|(slot, _)| !is_gone(**slot));
+        there.map(|(&slot, cells)| (slot, cells.clone())).collect()
     }
 }
 
@@ -90,7 +100,13 @@ pub struct NextLoss {
 /// Counts devices that can fail beside those that are lost.
 pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
     let lost = standing.lost.clone();
-    let survives = bearing.bears(&lost);
+    let there_but = |pattern: &BTreeSet<Slot>| {
+        let there = standing.there_without(|slot| pattern.contains(&slot)).into_values().flatten();
+        let mut there: Vec<CellIndex> = there.collect();
+        there.sort_unstable();
+        there
+    };
+    let survives = bearing.bears_but(&lost, &there_but(&BTreeSet::new()));
     let log_any_more = standing.log_more;
     let mut margin = Margin { lost, survives, any_more: 0, log_any_more, next: None };
     if !survives {
@@ -105,8 +121,12 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
         let all: BTreeSet<Slot> = margin.lost.iter().chain(set).chain(pattern).copied().collect();
         all.into_iter().collect()
     };
-    let bears = |set: &[Slot]| patterns.iter().all(|pattern| bearing.bears(&without(set, pattern)));
-    let there: Vec<Slot> =
+    let there: Vec<Vec<CellIndex>> = patterns.iter().map(there_but).collect();
+    let bears = |set: &[Slot]| {
+        let mut patterns = patterns.iter().zip(&there);
+        patterns.all(|(pattern, there)| bearing.bears_but(&without(set, pattern), there))
+    };
+    let here: Vec<Slot> =
         (0..bearing.devices()).map(Slot).filter(|slot| !margin.lost.contains(slot)).collect();
     let gone = patterns.iter().map(|pattern| without(&[], pattern).len()).max().unwrap_or(0);
     let most = log_any_more.map_or(standing.maps_more, |log| log.min(standing.maps_more));
@@ -115,15 +135,15 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
     let (mut tried, mut spent) = (0, 0.0);
     let next = loop {
         let devices = more + 1;
-        let sets = choose(there.len() as u64, devices.into());
+        let sets = choose(here.len() as u64, devices.into());
         tried += sets;
         spent += patterns.len() as f64 * sets as f64 * bearing.products(gone + devices as usize);
         let is_too_much = tried > SETS_MOST || spent > PRODUCTS_MOST;
-        if more > most || devices as usize > there.len() || is_too_much {
+        if more > most || devices as usize > here.len() || is_too_much {
             break None;
         }
-        let slots = |set: &[usize]| set.iter().map(|&at| there[at]).collect::<Vec<Slot>>();
-        let tally = SetTally::of(there.len(), devices as usize, (sets, NAMED_MOST), |set| bears(&slots(set)));
+        let slots = |set: &[usize]| set.iter().map(|&at| here[at]).collect::<Vec<Slot>>();
+        let tally = SetTally::of(here.len(), devices as usize, (sets, NAMED_MOST), |set| bears(&slots(set)));
         let fatal = tally.fatal.iter().map(|set| slots(set)).collect();
         let next = NextLoss { devices, sets, survived: tally.survived, fatal };
         if next.survived < next.sets {
@@ -141,7 +161,7 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
 
 impl Engine {
     pub(crate) fn standing(&self) -> Standing {
-        let lost = self.not_whole();
+        let lost = &self.not_whole() | &self.members.unrecorded(self.records.last());
         let beheaded = self.with_bad_superblocks();
         let bad = &self.maps.notes().bad;
         let counts = bad.slots().map(|slot| (slot, self.bad_chunks(slot))).filter(|&(_, count)| count > 0);
@@ -151,10 +171,29 @@ impl Engine {
         Standing {
             bad: self.bad_patterns(&beheaded),
             bad_chunks: counts.collect(),
-            log_more: self.log_more(&beheaded),
+            log_more: self.log_more(&lost, &beheaded),
             maps_more: maps.saturating_sub(1),
+            there: self.cells_ahead(),
             lost: lost.into_iter().collect(),
         }
+    }
+
+    /// Returns the cells that devices under rebuild have of every stripe, because they were rebuilt
+    /// ahead.
+    pub(crate) fn cells_ahead(&self) -> BTreeMap<Slot, Vec<CellIndex>> {
+        let (code, ends) = (&self.geometry.code, u64::from(self.geometry.logical_stripes()));
+        let slots = (0..self.geometry.slots() as u32).map(Slot);
+        let ahead = slots.map(|slot| (slot, self.maps.rows_ahead(slot)));
+        let unrecorded = self.members.unrecorded(self.records.last());
+        let done = ahead
+            .filter(|(slot, ahead)| ahead.rows != 0 && ahead.until.0 == ends && !unrecorded.contains(slot));
+        // Only under a placement that is fixed are there such rows.
+        let cells = |(slot, ahead): (Slot, RowsAhead)| {
+            let rows = (0..).zip(code.column_cells(slot.0 as usize));
+            let there = rows.filter(|&(row, _)| ahead.has(LogicalStripe(0), row)).map(|(_, cell)| cell);
+            (slot, there.collect())
+        };
+        done.map(cells).collect()
     }
 
     /// Counts devices that can fail beside those that are lost.
@@ -202,8 +241,11 @@ impl Engine {
     }
 
     /// Returns how many more devices can fail with all of the log read, where these count as lost.
-    fn log_more(&self, beheaded: &BTreeSet<Slot>) -> Option<u32> {
-        let gone = &self.not_whole() | beheaded;
+    fn log_more(&self, lost: &BTreeSet<Slot>, beheaded: &BTreeSet<Slot>) -> Option<u32> {
+        // The log is rebuilt before all rows.
+        let ahead = self.cells_ahead();
+        let lacking = lost.iter().filter(|slot| !ahead.contains_key(slot));
+        let gone: BTreeSet<Slot> = lacking.chain(beheaded).copied().collect();
         if gone.is_empty() && !self.maps.notes().bad.has_rows() {
             return (!self.maps.rows().is_empty()).then(|| self.geometry.tolerance() as u32);
         }

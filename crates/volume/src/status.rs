@@ -32,6 +32,9 @@ pub enum DeviceState {
     Rebuilding {
         /// Logical stripes that are looked after.
         done_stripes: u64,
+        /// Logical stripes of which a few rows are rebuilt, with which one more device can fail;
+        /// `None`: no rows are rebuilt ahead of the others.
+        ahead_stripes: Option<u64>,
         /// All of them.
         total_stripes: u64,
     },
@@ -270,8 +273,13 @@ impl Engine {
     /// losses than it.
     pub(crate) fn can_spare(&self, also: &[Slot]) -> bool {
         let all: BTreeSet<Slot> = self.not_whole().into_iter().chain(also.iter().copied()).collect();
-        let after = self.losses(&all.iter().copied().collect::<Vec<Slot>>());
-        let keeps_stripes = after.bears && self.stripes_at_risk(&all, true) == 0;
+        let all_slots: Vec<Slot> = all.iter().copied().collect();
+        let after = self.losses(&all_slots);
+        let there = self.cells_ahead().into_iter().filter(|(slot, _)| !also.contains(slot));
+        let mut there: Vec<CellIndex> = there.flat_map(|(_, cells)| cells).collect();
+        there.sort_unstable();
+        let bears = self.planners.stripes_bear.bears_but(&all_slots, &there);
+        let keeps_stripes = bears && self.stripes_at_risk(&all, true) == 0;
         keeps_stripes && after.log_blocks <= self.losses(&[]).log_blocks
     }
 
@@ -297,9 +305,11 @@ impl Engine {
         let state = |state: &MemberState| match state {
             MemberState::Present => DeviceState::Present,
             MemberState::Lost { .. } => DeviceState::Lost,
-            MemberState::Rebuilding { cursor, .. } => {
-                DeviceState::Rebuilding { done_stripes: cursor.0, total_stripes }
-            }
+            MemberState::Rebuilding { cursor, ahead, .. } => DeviceState::Rebuilding {
+                done_stripes: cursor.0,
+                ahead_stripes: (ahead.rows != 0).then_some(ahead.until.0),
+                total_stripes,
+            },
         };
         let devices = (0..).map(Slot).zip(self.maps.members()).zip(self.noting.counts());
         Status {

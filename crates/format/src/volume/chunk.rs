@@ -32,6 +32,9 @@ layout! {
     }
 }
 
+/// The checksum, in a header, of a block that is not stored: its chunk is rebuilt in part.
+pub const NOT_STORED: Crc64 = Crc64(u64::MAX);
+
 /// Identity of a chunk, stored before its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
@@ -48,6 +51,7 @@ pub struct ChunkHeader {
     /// The column of the code that it holds.
     pub column: Column,
     /// One for each block, row by row; see [`block_checksum`](super::block_checksum).
+    /// [`NOT_STORED`] for blocks that are not rebuilt yet.
     pub checksums: Vec<Crc64>,
 }
 
@@ -55,6 +59,11 @@ impl ChunkHeader {
     /// The length in blocks of the header of a chunk of so many blocks.
     pub const fn blocks(chunk_blocks: u64) -> u64 {
         (FIXED_BYTES as u64 + 8 * chunk_blocks + 8).div_ceil(BLOCK_BYTES as u64)
+    }
+
+    /// Returns true if all of its blocks are stored.
+    pub fn is_whole(&self) -> bool {
+        !self.checksums.contains(&NOT_STORED)
     }
 
     /// Its bytes, whole blocks.

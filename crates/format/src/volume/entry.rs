@@ -27,7 +27,7 @@ const UNMAP_BYTES: usize = 24;
 const LOG_WRITE_BYTES: usize = 24;
 const CELL_BYTES: usize = 16;
 const FORGET_BYTES: usize = 24;
-pub(super) const MEMBER_BYTES: usize = 40;
+pub(super) const MEMBER_BYTES: usize = 56;
 /// Bytes of a log write of one cell, the longest way to say one cell.
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 
@@ -93,6 +93,8 @@ layout! {
         M_FROM: "missed from" @ 16 + 8, "the first generation that it missed; 0 if present";
         M_UNTIL: "missed until" @ 24 + 8, "the first generation that it did not miss; 0 unless rebuilding";
         M_CURSOR: "cursor" @ 32 + 8, "the logical stripes before it are rebuilt; 0 unless rebuilding";
+        M_AHEAD_ROWS: "rows ahead" @ 40 + 8, "bit r: row r of its column is rebuilt ahead of the others; 0 unless rebuilding";
+        M_AHEAD_UNTIL: "ahead until" @ 48 + 8, "these rows are rebuilt of the logical stripes before this one; 0 without such rows";
     }
 }
 
@@ -200,7 +202,7 @@ pub enum MemberState {
         missed_from: Generation,
     },
     /// It takes new writes, and misses `missed_from..missed_until` except where the cursor has
-    /// passed.
+    /// passed, and in rows that are rebuilt ahead.
     Rebuilding {
         /// The first generation that it missed.
         missed_from: Generation,
@@ -208,7 +210,26 @@ pub enum MemberState {
         missed_until: Generation,
         /// The logical stripes before it are rebuilt.
         cursor: LogicalStripe,
+        /// Rows of its column that are rebuilt ahead of the others.
+        ahead: RowsAhead,
     },
+}
+
+/// Rows of a column that are rebuilt ahead of the others, because with them every stripe tolerates
+/// one more loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RowsAhead {
+    /// Bit r: row r.
+    pub rows: u64,
+    /// The rows are on the device of the logical stripes before this one; 0 without rows.
+    pub until: LogicalStripe,
+}
+
+impl RowsAhead {
+    /// Returns true if a row of a logical stripe is among them and rebuilt.
+    pub fn has(self, logical: LogicalStripe, row: usize) -> bool {
+        logical < self.until && row < u64::BITS as usize && self.rows >> row & 1 == 1
+    }
 }
 
 impl MemberState {
@@ -217,10 +238,24 @@ impl MemberState {
         match self {
             MemberState::Present => true,
             MemberState::Lost { .. } => false,
-            MemberState::Rebuilding { missed_from, missed_until, cursor } => {
+            MemberState::Rebuilding { missed_from, missed_until, cursor, .. } => {
                 !(missed_from..missed_until).contains(&generation) || logical < cursor
             }
         }
+    }
+
+    /// True if a block of a log row of this generation is on the device: the log is rebuilt before
+    /// all stripes.
+    pub fn has_log(self, generation: Generation) -> bool {
+        let is_done = matches!(self, MemberState::Rebuilding { cursor, ahead, .. }
+            if cursor.max(ahead.until).0 > 0);
+        is_done || self.has(generation, LogicalStripe(u64::MAX))
+    }
+
+    /// True if a row of a chunk of this generation and logical stripe is on the device.
+    pub fn has_row(self, generation: Generation, logical: LogicalStripe, row: usize) -> bool {
+        let is_ahead = matches!(self, MemberState::Rebuilding { ahead, .. } if ahead.has(logical, row));
+        is_ahead || self.has(generation, logical)
     }
 }
 
@@ -482,20 +517,27 @@ impl Member {
             if holds { Ok(()) } else { Err(FormatError::Invalid { part, field, rule }) }
         };
         rule(self.slot.0 < shape.devices, "slot", "must be below the number of devices")?;
-        if let MemberState::Rebuilding { missed_from, missed_until, cursor } = self.state {
+        if let MemberState::Rebuilding { missed_from, missed_until, cursor, ahead } = self.state {
             rule(missed_from <= missed_until, "missed until", "must not be below the start")?;
             rule(cursor.0 <= shape.logical_stripes, "cursor", "must not be behind the last stripe")?;
+            rule(
+                ahead.until.0 <= shape.logical_stripes,
+                "ahead until",
+                "must not be behind the last stripe",
+            )?;
+            rule(ahead.rows != 0 || ahead.until.0 == 0, "ahead until", "must be 0 without rows")?;
         }
         Ok(())
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let head = begin(out, KIND_MEMBER, 0, MEMBER_BYTES, MEMBER_BYTES);
-        let (state, from, until, cursor) = match self.state {
-            MemberState::Present => (0, Generation(0), Generation(0), LogicalStripe(0)),
-            MemberState::Lost { missed_from } => (1, missed_from, Generation(0), LogicalStripe(0)),
-            MemberState::Rebuilding { missed_from, missed_until, cursor } => {
-                (2, missed_from, missed_until, cursor)
+        let none = (Generation(0), LogicalStripe(0), RowsAhead::default());
+        let (state, from, (until, cursor, ahead)) = match self.state {
+            MemberState::Present => (0, Generation(0), none),
+            MemberState::Lost { missed_from } => (1, missed_from, none),
+            MemberState::Rebuilding { missed_from, missed_until, cursor, ahead } => {
+                (2, missed_from, (missed_until, cursor, ahead))
             }
         };
         M_SLOT.put_u32(head, self.slot.0);
@@ -503,16 +545,20 @@ impl Member {
         M_FROM.put_u64(head, from.0);
         M_UNTIL.put_u64(head, until.0);
         M_CURSOR.put_u64(head, cursor.0);
+        M_AHEAD_ROWS.put_u64(head, ahead.rows);
+        M_AHEAD_UNTIL.put_u64(head, ahead.until.0);
     }
 
     fn decode(part: Part, head: &[u8]) -> Result<Member, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
         let (missed_from, missed_until) = (Generation(M_FROM.u64(head)), Generation(M_UNTIL.u64(head)));
         let cursor = LogicalStripe(M_CURSOR.u64(head));
-        let state = match (M_STATE.u32(head), missed_from.0, missed_until.0, cursor.0) {
-            (0, 0, 0, 0) => MemberState::Present,
-            (1, _, 0, 0) => MemberState::Lost { missed_from },
-            (2, ..) => MemberState::Rebuilding { missed_from, missed_until, cursor },
+        let ahead = RowsAhead { rows: M_AHEAD_ROWS.u64(head), until: LogicalStripe(M_AHEAD_UNTIL.u64(head)) };
+        let is_plain = (missed_until.0, cursor.0, ahead) == (0, 0, RowsAhead::default());
+        let state = match (M_STATE.u32(head), missed_from.0) {
+            (0, 0) if is_plain => MemberState::Present,
+            (1, _) if is_plain => MemberState::Lost { missed_from },
+            (2, _) => MemberState::Rebuilding { missed_from, missed_until, cursor, ahead },
             (0 | 1, ..) => return Err(invalid("missed from", "must be 0 where the state has none")),
             _ => return Err(invalid("state", "must be 0, 1 or 2")),
         };

@@ -30,11 +30,11 @@ mod state;
 mod superblock;
 mod zones;
 
-pub use chunk::{CHUNK_LAYOUT, ChunkHeader};
+pub use chunk::{CHUNK_LAYOUT, ChunkHeader, NOT_STORED};
 pub use claim::{CLAIM_LAYOUT, Claim, Claimant};
 pub use entry::{
     Cell, ENTRY_HEAD_LAYOUT, Entry, FORGET_LAYOUT, Holds, LOG_CELL_LAYOUT, LOG_WRITE_LAYOUT, LogWrite,
-    MEMBER_LAYOUT, Member, MemberState, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
+    MEMBER_LAYOUT, Member, MemberState, RowsAhead, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
 };
 pub use features::{Features, StateRef};
 pub use note::{
@@ -107,7 +107,7 @@ pub struct DeviceBlock(pub u64);
 pub struct UserBlock(pub u64);
 
 /// A stripe of the user's address space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogicalStripe(pub u64);
 
 /// A place for one chunk on every device.

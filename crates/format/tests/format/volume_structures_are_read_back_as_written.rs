@@ -182,12 +182,24 @@ fn a_member_that_rebuilds_has_what_it_did_not_miss_and_what_is_rebuilt() {
         missed_from: Generation(10),
         missed_until: Generation(20),
         cursor: LogicalStripe(5),
+        ahead: RowsAhead { rows: 0b10, until: LogicalStripe(8) },
     };
+    for (logical, row, has) in [(7, 1, true), (7, 0, false), (8, 1, false), (4, 0, true), (7, 64, false)] {
+        assert_eq!(state.has_row(Generation(12), LogicalStripe(logical), row), has, "{logical} {row}");
+    }
     for (generation, logical, has) in
         [(9, 9, true), (10, 9, false), (19, 5, false), (19, 4, true), (20, 5, true)]
     {
         assert_eq!(state.has(Generation(generation), LogicalStripe(logical)), has, "{generation} {logical}");
     }
+    assert!(state.has_log(Generation(12)), "the log comes before all stripes");
+    let begins = MemberState::Rebuilding {
+        missed_from: Generation(10),
+        missed_until: Generation(20),
+        cursor: LogicalStripe(0),
+        ahead: RowsAhead { rows: 1, until: LogicalStripe(0) },
+    };
+    assert!(!begins.has_log(Generation(12)) && begins.has_log(Generation(20)));
     assert!(MemberState::Present.has(Generation(0), LogicalStripe(0)));
     assert!(!MemberState::Lost { missed_from: Generation(5) }.has(Generation(6), LogicalStripe(0)));
 }

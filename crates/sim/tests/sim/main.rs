@@ -10,6 +10,7 @@ mod metadata_that_lies_never_panics;
 mod reading_needs_no_session;
 mod real;
 mod reports_outlive_power_failures;
+mod rows_are_rebuilt_ahead_of_others;
 mod single_blocks_go_home_as_patches;
 mod small_volumes_are_tried_exhaustively;
 mod small_worlds_are_tried_exhaustively;

@@ -62,7 +62,9 @@ fn chunks(hand: &Hand) -> Vec<ChunkFound> {
         for physical in 0..geometry.physical_stripes() {
             let at = geometry.chunk_start(physical, slot);
             let bytes = bytes_of(disk, at, geometry.header_blocks(slot).into());
-            if let Ok(header) = ChunkHeader::decode(&bytes, geometry.volume) {
+            if let Some(header) =
+                ChunkHeader::decode(&bytes, geometry.volume).ok().filter(ChunkHeader::is_whole)
+            {
                 let (logical, generation) = (header.logical.0 as u32, header.generation.0);
                 found.push(ChunkFound { slot, physical, logical, generation });
             }

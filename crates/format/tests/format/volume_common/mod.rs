@@ -163,6 +163,7 @@ pub fn record() -> Record {
         missed_from: Generation(10),
         missed_until: Generation(20),
         cursor: LogicalStripe(32),
+        ahead: RowsAhead { rows: 0b101, until: LogicalStripe(33) },
     };
     Record {
         volume: VOLUME,
@@ -271,11 +272,13 @@ pub fn any_generation() -> impl Strategy<Value = Generation> {
 
 pub fn any_member_state() -> impl Strategy<Value = MemberState> {
     let lost = any_generation().prop_map(|missed_from| MemberState::Lost { missed_from });
-    let interval = (any_generation(), any_generation(), 0..=SHAPE.logical_stripes);
-    let rebuilding = interval.prop_map(|(a, b, cursor)| MemberState::Rebuilding {
+    let stripe = 0..=SHAPE.logical_stripes;
+    let interval = (any_generation(), any_generation(), stripe.clone(), any::<u64>(), stripe);
+    let rebuilding = interval.prop_map(|(a, b, cursor, rows, until)| MemberState::Rebuilding {
         missed_from: a.min(b),
         missed_until: a.max(b),
         cursor: LogicalStripe(cursor),
+        ahead: RowsAhead { rows, until: LogicalStripe(if rows == 0 { 0 } else { until }) },
     });
     prop_oneof![Just(MemberState::Present), lost, rebuilding]
 }
