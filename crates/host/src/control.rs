@@ -422,6 +422,17 @@ pub struct RebuildReport {
     pub bytes_per_s: u64,
     /// Seconds left at this rate of stripes; none: not known yet.
     pub seconds_left: Option<u64>,
+    /// The first pass, after which one more device can fail; none: there is none, or it is over.
+    pub first_pass: Option<FirstPassReport>,
+}
+
+/// Progress of the pass that rebuilds the rows with which every stripe tolerates one more loss.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstPassReport {
+    /// Stripes done, of the device that is furthest behind.
+    pub done_stripes: u64,
+    /// Seconds left at this rate of stripes; none: not known yet.
+    pub seconds_left: Option<u64>,
 }
 
 /// Progress of a scrub and its findings, in stripes and in blocks of the log.

@@ -458,6 +458,12 @@ impl Engine {
             return true;
         }
         let Word::Stripe { logical, mapping, .. } = word else { unreachable!("rows carry their checksums") };
+        if self.known_sums(*mapping, slot).is_some() {
+            // The chunk was rebuilt in part, and the rest could not be.
+            self.chunk_is_bad(slot, *logical, *mapping, &IoResult::Checksums(Vec::new()));
+            self.lose(id, cell);
+            return false;
+        }
         let blocks = self.geometry.header_blocks(slot);
         let owner = IoOwner::FetchHeader { fetch: id, cell, logical: *logical, mapping: *mapping, slot };
         let io = self.io.new_io(slot, owner);

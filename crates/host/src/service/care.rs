@@ -2,7 +2,7 @@
 //! folder's lines of new members, samples for rates.
 
 use super::mishap::Part;
-use super::status::rebuilding;
+use super::status::{Rebuilding, rebuilding};
 use super::{SAMPLES, Service, State};
 use crate::superblocks::newest_superblock;
 use crate::timely::Timely;
@@ -61,7 +61,12 @@ impl Service {
         let rebuilding = rebuilding(&report);
         match rebuilding {
             None => state.samples.clear(),
-            Some((done, _)) => {
+            Some(Rebuilding { done, first_pass, .. }) => {
+                let done = first_pass.unwrap_or(done);
+                if state.samples.back().is_some_and(|&(_, before, _)| done < before) {
+                    // Another pass begins.
+                    state.samples.clear();
+                }
                 state.samples.push_back((Instant::now(), done, report.status.rebuilt_blocks));
                 if state.samples.len() > SAMPLES {
                     state.samples.pop_front();

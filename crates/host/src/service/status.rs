@@ -4,8 +4,8 @@ use super::Service;
 use super::known::Known;
 use super::returning::TRIED;
 use crate::control::{
-    DeviceReport, DeviceWord, LatencyReport, MetadataReport, RebuildReport, ReplacementReport, ScrubReport,
-    ServerReport, SlowReport, StatusReport, Verdict,
+    DeviceReport, DeviceWord, FirstPassReport, LatencyReport, MetadataReport, RebuildReport,
+    ReplacementReport, ScrubReport, ServerReport, SlowReport, StatusReport, Verdict,
 };
 use crate::disks::{Disk, System, judge};
 use crate::engine::MemberReport;
@@ -144,7 +144,7 @@ impl Service {
             disks,
             devices,
             spares: known.spares.clone(),
-            rebuild: rebuilding(&report).map(|(done, total)| progress(&known.samples, done, total)),
+            rebuild: rebuilding(&report).map(|rebuilding| progress(&known.samples, rebuilding)),
             scrub,
             throttle_bytes_per_s: report.throttle_bytes_per_s,
             dirty_blocks: status.dirty_blocks,
@@ -235,19 +235,37 @@ fn metadata_report(bad: &BadMetadata) -> MetadataReport {
     MetadataReport { device: slot.0, superblocks, journal, snapshot, definition }
 }
 
-/// Returns stripes done and in all, of the device that is furthest behind; `None`: nothing is
-/// rebuilt.
-pub(super) fn rebuilding(report: &Report) -> Option<(u64, u64)> {
-    let states = report.status.devices.iter().filter_map(|device| match device.state {
-        DeviceState::Rebuilding { done_stripes, total_stripes } => Some((done_stripes, total_stripes)),
-        _ => None,
-    });
-    states.min()
+/// Stripes done and in all, of the device that is furthest behind.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rebuilding {
+    pub(super) done: u64,
+    pub(super) total: u64,
+    /// Stripes done in the first pass, while it is under way.
+    pub(super) first_pass: Option<u64>,
 }
 
-fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> RebuildReport {
-    let mut report =
-        RebuildReport { done_stripes: done, total_stripes: total, bytes_per_s: 0, seconds_left: None };
+/// Returns the progress of a rebuild; `None`: nothing is rebuilt.
+pub(super) fn rebuilding(report: &Report) -> Option<Rebuilding> {
+    let states = report.status.devices.iter().filter_map(|device| match device.state {
+        DeviceState::Rebuilding { done_stripes, ahead_stripes, total_stripes } => {
+            Some((done_stripes, total_stripes, ahead_stripes.filter(|&ahead| ahead < total_stripes)))
+        }
+        _ => None,
+    });
+    let states: Vec<(u64, u64, Option<u64>)> = states.collect();
+    let &(done, total, _) = states.iter().min()?;
+    Some(Rebuilding { done, total, first_pass: states.iter().filter_map(|&(.., first)| first).min() })
+}
+
+fn progress(samples: &VecDeque<(Instant, u64, u64)>, rebuilding: Rebuilding) -> RebuildReport {
+    let Rebuilding { done, total, first_pass } = rebuilding;
+    let mut report = RebuildReport {
+        done_stripes: done,
+        total_stripes: total,
+        bytes_per_s: 0,
+        seconds_left: None,
+        first_pass: first_pass.map(|done_stripes| FirstPassReport { done_stripes, seconds_left: None }),
+    };
     let (Some(&(from, stripes, blocks)), Some(&(to, _, last_blocks))) = (samples.front(), samples.back())
     else {
         return report;
@@ -255,8 +273,13 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
     let seconds = (to - from).as_secs_f64();
     if seconds > 0.0 {
         report.bytes_per_s = (last_blocks.saturating_sub(blocks) as f64 * BLOCK as f64 / seconds) as u64;
+        let done = first_pass.unwrap_or(done);
         let rate = done.saturating_sub(stripes) as f64 / from.elapsed().as_secs_f64();
-        report.seconds_left = (rate > 0.0).then(|| (total.saturating_sub(done) as f64 / rate).ceil() as u64);
+        let left = (rate > 0.0).then(|| (total.saturating_sub(done) as f64 / rate).ceil() as u64);
+        match &mut report.first_pass {
+            Some(first_pass) => first_pass.seconds_left = left,
+            None => report.seconds_left = left,
+        }
     }
     report
 }

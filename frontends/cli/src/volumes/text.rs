@@ -141,6 +141,17 @@ pub fn under_way_text(report: &StatusReport, served: bool) -> String {
             rebuild.done_stripes,
             count(rebuild.total_stripes as usize, "stripe")
         );
+    } else if let Some((rebuild, first)) =
+        report.rebuild.as_ref().and_then(|rebuild| Some((rebuild, rebuild.first_pass.as_ref()?)))
+    {
+        let left = first.seconds_left.map_or(String::new(), |s| format!(", {} left", duration(s)));
+        let _ = writeln!(
+            out,
+            "Rebuild, first what makes the volume safe against one more failure: {} of {}, {}/s{left}.",
+            first.done_stripes,
+            count(rebuild.total_stripes as usize, "stripe"),
+            sets::bytes(rebuild.bytes_per_s)
+        );
     } else if let Some(rebuild) = &report.rebuild {
         let left = rebuild
             .seconds_left
