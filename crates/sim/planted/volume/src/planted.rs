@@ -28,6 +28,8 @@ pub enum Bug {
     AnswersBeforeLossIsRecorded,
     /// The cursor of a rebuild moves when its writes are done, without a flush.
     MovesCursorBeforeFlush,
+    /// Rows that are rebuilt ahead count before any is written.
+    CountsRowsAheadTooEarly,
     /// A physical stripe that is being read is written to.
     IgnoresPins,
     /// The superblock that refers to a snapshot is written without a flush of the snapshot.
@@ -82,7 +84,7 @@ pub enum Bug {
 
 impl Bug {
     /// All that a volume without patches and epochs can have.
-    pub const ALL: [Bug; 21] = [
+    pub const ALL: [Bug; 22] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
         Bug::ReusesFreedTooEarly,
@@ -91,6 +93,7 @@ impl Bug {
         Bug::ForgetsGeneration,
         Bug::AnswersBeforeLossIsRecorded,
         Bug::MovesCursorBeforeFlush,
+        Bug::CountsRowsAheadTooEarly,
         Bug::IgnoresPins,
         Bug::RefersToUnflushedSnapshot,
         Bug::KeepsSessionNumber,
