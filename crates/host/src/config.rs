@@ -21,6 +21,9 @@ pub struct Config {
     pub devices: BTreeMap<u32, Place>,
     /// Devices that take the place of a working one, by its slot, once their copy is complete.
     pub replacing: BTreeMap<u32, PathBuf>,
+    /// Devices that were declared failed, by the slot that has no other device yet: an opening
+    /// leaves them out.
+    pub failed: BTreeMap<u32, PathBuf>,
     /// Devices that take the place of a lost one.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
@@ -35,7 +38,27 @@ pub struct Place {
     /// True if it was given to the slot and can still be blank.
     pub joining: bool,
 }
+
 impl Config {
+    /// Takes out the device of a slot as one that was declared failed.
+    pub(crate) fn declare_failed(&mut self, slot: u32) {
+        if let Some(place) = self.devices.remove(&slot) {
+            self.failed.insert(slot, place.path);
+        }
+    }
+
+    /// Gives a slot a device, in place of any other that it names.
+    pub(crate) fn give(&mut self, slot: u32, place: Place) {
+        self.failed.retain(|&one, path| one != slot && *path != place.path);
+        self.devices.insert(slot, place);
+    }
+
+    /// Returns the path of the device that a slot has, or that was declared failed in it.
+    pub fn path_of(&self, slot: u32) -> Option<&PathBuf> {
+        let place = self.devices.get(&slot).map(|place| &place.path);
+        place.or_else(|| self.failed.get(&slot))
+    }
+
     /// Returns the file's text. A path that would not be read back is refused.
     pub(crate) fn text(&self) -> Result<String, FolderError> {
         if self.spares.len() > SPARES_MAX {
@@ -48,6 +71,9 @@ impl Config {
         }
         for (slot, path) in &self.replacing {
             text.push_str(&format!("replacing {slot} {}\n", one_line(path)?));
+        }
+        for (slot, path) in &self.failed {
+            text.push_str(&format!("failed {slot} {}\n", one_line(path)?));
         }
         for path in &self.spares {
             text.push_str(&format!("spare {}\n", one_line(path)?));
@@ -69,6 +95,7 @@ impl Config {
             volume: VolumeId([0; 16]),
             devices: BTreeMap::new(),
             replacing: BTreeMap::new(),
+            failed: BTreeMap::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };
@@ -88,11 +115,14 @@ impl Config {
                         return Err(wrong(number, expected));
                     }
                 }
-                "replacing" => {
-                    let expected = "'replacing NUMBER PATH', each number once, 0 to 255";
+                "replacing" | "failed" => {
+                    let (expected, paths) = match word {
+                        "failed" => ("'failed NUMBER PATH', each number once, 0 to 255", &mut config.failed),
+                        _ => ("'replacing NUMBER PATH', each number once, 0 to 255", &mut config.replacing),
+                    };
                     let (slot, path) = rest.split_once(' ').ok_or(wrong(number, expected))?;
                     let slot = slot.parse().ok().filter(|slot| *slot < 256).ok_or(wrong(number, expected))?;
-                    if path.is_empty() || config.replacing.insert(slot, path.into()).is_some() {
+                    if path.is_empty() || paths.insert(slot, path.into()).is_some() {
                         return Err(wrong(number, expected));
                     }
                 }
@@ -110,7 +140,7 @@ impl Config {
                 _ => {
                     return Err(wrong(
                         number,
-                        "id, device, joining, replacing, spare, throttle or a comment",
+                        "id, device, joining, replacing, failed, spare, throttle or a comment",
                     ));
                 }
             }
@@ -149,6 +179,7 @@ mod tests {
             devices: [(0, place("device-00.pantile", false)), (3, place("/dev/disk with spaces", true))]
                 .into(),
             replacing: [(0, "new disk".into())].into(),
+            failed: [(1, "/dev/old disk".into())].into(),
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
         };
@@ -161,6 +192,8 @@ mod tests {
             ("device 0 device", "device 3 device"),
             ("replacing 0 new", "replacing 256 new"),
             ("replacing 0 new disk", "replacing 0"),
+            ("failed 1 ", "failed 256 "),
+            ("failed 1 /dev/old disk", "failed 1"),
             ("throttle 5000", "throttle 0"),
             ("spare /dev/spare", "spare"),
             ("spare", "spar"),

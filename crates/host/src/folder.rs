@@ -181,6 +181,7 @@ impl Folder {
                 volume,
                 devices: devices.collect(),
                 replacing: BTreeMap::new(),
+                failed: BTreeMap::new(),
                 spares: Vec::new(),
                 throttle_bytes_per_s: None,
             };
@@ -286,6 +287,7 @@ impl Folder {
             volume: found.superblock.volume,
             devices: devices.collect(),
             replacing: found.replacing.clone(),
+            failed: BTreeMap::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };
@@ -336,7 +338,7 @@ impl Folder {
             return Err(FolderError::NotThatDevice { path: path.to_path_buf(), slot: Slot(slot), found });
         }
         let place = Place { path: path.to_path_buf(), joining: false };
-        self.change(|config| drop(config.devices.insert(slot, place)))
+        self.change(|config| config.give(slot, place))
     }
 
     /// Returns the path of a device; a relative one is beneath the folder.

@@ -138,6 +138,19 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
     Finding::new(kind, Verdict::Warned, text)
 }
 
+/// Returns the sentence on lost devices of a volume, which is given in shell syntax.
+pub fn of_lost(lost: &[u32], vol: &str) -> String {
+    let numbers: Vec<String> = lost.iter().map(u32::to_string).collect();
+    let are = match lost {
+        [_] => format!("Device {} is lost", numbers[0]),
+        _ => format!("Devices {} are lost", numbers.join(", ")),
+    };
+    let first = numbers.first().map_or("0", String::as_str);
+    format!(
+        "{are}: 'pantile status {vol}' says why, 'pantile replace {vol} {first} NEW' puts in another, 'pantile add-spare {vol} NEW' does so each time."
+    )
+}
+
 /// Returns a number with its noun.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })

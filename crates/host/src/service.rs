@@ -23,9 +23,11 @@ use crate::claim::{self, Own};
 use crate::config::SPARES_MAX;
 use crate::control::{Answer, Order};
 use crate::folder::{Folder, Opened, check_no_volume, check_to_make, ran_separately, wipe};
+use crate::health;
 use crate::locks::{lock, wait_for};
 use crate::opening::{CLOSING, identity_soon, open_soon};
 use crate::superblocks::{newest_superblock, newest_superblock_of};
+use crate::text::quoted;
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
@@ -64,6 +66,8 @@ pub struct Service {
     known: Mutex<Arc<Known>>,
     /// True while the volume is opened again.
     revives: AtomicBool,
+    /// The folder in shell syntax, for the commands in messages.
+    vol: String,
     ending: Mutex<bool>,
     ended: Condvar,
     mishaps: Mishaps,
@@ -195,6 +199,7 @@ impl Service {
         opened: Opened,
         only_looks: bool,
     ) -> Service {
+        let vol = quoted(folder.root());
         let mut state = State {
             folder: Some(folder),
             devices: Vec::new(),
@@ -223,6 +228,7 @@ impl Service {
             known: Mutex::new(Arc::new(Known::of(&state))),
             state: Mutex::new(state),
             revives: AtomicBool::new(false),
+            vol,
             ending: Mutex::new(false),
             ended: Condvar::new(),
             mishaps: Mishaps::default(),
@@ -481,7 +487,7 @@ impl Service {
     /// A device that was taken out on purpose does not come back by itself at the next start.
     fn forget(&self, state: &mut State, slot: Slot) -> Result<(), FolderError> {
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
-        folder.change(|config| drop(config.devices.remove(&slot.0)))?;
+        folder.change(|config| config.declare_failed(slot.0))?;
         state.devices[slot.0 as usize] = None;
         Ok(())
     }
@@ -681,7 +687,7 @@ impl Service {
         let place = Place { path: path.to_path_buf(), joining: found == Found::Blank };
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| {
-            config.devices.insert(slot.0, place);
+            config.give(slot.0, place);
             config.replacing.remove(&slot.0);
             config.spares.retain(|spare| spare != path);
         })?;
@@ -714,6 +720,7 @@ impl Service {
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| {
             config.spares.retain(|spare| spare != path);
+            config.failed.retain(|_, failed| failed != path);
             config.spares.push(path.to_path_buf());
         })?;
         state.bad_spares.remove(path);
@@ -777,9 +784,14 @@ impl Service {
             Service::set_copy_rate(&state, rate.unwrap_or(0));
         }
         let report = self.host().report()?;
+        // An order that only limits the speed brings nothing back that its operator took out.
+        let failed = |folder: &Folder, slot: Slot| {
+            let path = folder.config().failed.get(&slot.0).filter(|_| throttle.is_none())?;
+            Some(Place { path: path.clone(), joining: false })
+        };
         for (slot, member) in (0..).map(Slot).zip(&report.members) {
             let folder = state.folder.as_ref().ok_or(HostError::Stopped)?;
-            let place = folder.config().devices.get(&slot.0).cloned();
+            let place = folder.config().devices.get(&slot.0).cloned().or_else(|| failed(folder, slot));
             let (Some(place), false) = (place, member.attached) else { continue };
             let path = folder.path(&place.path);
             state.devices[slot.0 as usize] = None;
@@ -793,23 +805,22 @@ impl Service {
         drop(state);
         self.look_after();
         // One that has come and does not take part yet is not missing.
-        let lost = |report: &Report| {
+        let lost = |report: &Report| -> Vec<u32> {
             let devices = report.status.devices.iter().zip(&report.members);
-            devices.filter(|(device, member)| device.state == DeviceState::Lost && !member.attached).count()
+            let lost =
+                devices.filter(|(device, member)| device.state == DeviceState::Lost && !member.attached);
+            lost.map(|(device, _)| device.slot.0).collect()
         };
         if let Some(Err(why)) = revived {
             return Err(FolderError::HasFailed { why: Box::new(why) });
         }
         let back = if revived.is_some() { format!(" {BACK}") } else { String::new() };
-        let text: String = match lost(&self.host().report()?) {
-            0 if is_rebuilt(&self.host().report()?) && self.lock().replacements.is_empty() => {
+        let text: String = match lost(&self.host().report()?)[..] {
+            [] if is_rebuilt(&self.host().report()?) && self.lock().replacements.is_empty() => {
                 "Every device is whole: there is nothing to rebuild.".into()
             }
-            0 => "Every slot has a device; what is missing is being rebuilt.".into(),
-            1 => "1 device is lost; give another with 'pantile replace' or 'pantile add-spare'.".into(),
-            lost => {
-                format!("{lost} devices are lost; give others with 'pantile replace' or 'pantile add-spare'.")
-            }
+            [] => "Every slot has a device; what is missing is being rebuilt.".into(),
+            ref lost => health::of_lost(lost, &self.vol),
         };
         Ok(text + &back)
     }

@@ -54,7 +54,7 @@ impl Folder {
                 let problem = judge.problem(slot);
                 DeviceReport {
                     device: slot,
-                    path: self.config().devices.get(&slot).map(|place| self.path(&place.path)),
+                    path: self.config().path_of(slot).map(|path| self.path(path)),
                     state: if problem.is_none() { DeviceWord::Present } else { DeviceWord::Lost },
                     done_stripes: None,
                     blocks_read: 0,

@@ -55,8 +55,8 @@ impl Service {
         let disks = judge(&bearing, &report.members.iter().map(disk).collect::<Vec<Option<Disk>>>());
         let device = |device: &pantile_volume::DeviceStatus| {
             let member = &report.members[device.slot.0 as usize];
-            let listed = known.config.as_ref().and_then(|config| config.devices.get(&device.slot.0));
-            let path = member.path.clone().or_else(|| listed.map(|place| place.path.clone()));
+            let listed = known.config.as_ref().and_then(|config| config.path_of(device.slot.0));
+            let path = member.path.clone().or_else(|| listed.cloned());
             let waits = member.attached && device.state == DeviceState::Lost;
             let (state_word, done_stripes) = match device.state {
                 DeviceState::Present => (DeviceWord::Present, None),
