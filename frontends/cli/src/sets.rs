@@ -320,7 +320,7 @@ pub fn superfluous(report: &VerifyReport, is_told: impl Fn(&str) -> bool) -> Str
     out
 }
 
-fn shard_status(status: &ShardStatus) -> String {
+pub fn shard_status(status: &ShardStatus) -> String {
     match status {
         ShardStatus::Good => "good".into(),
         ShardStatus::HeaderCopyDamaged => "one header copy damaged".into(),
