@@ -6,7 +6,7 @@ use pantile_code::Placement;
 use pantile_device::DeviceError;
 use pantile_host::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, HostOptions,
-    NewDevices, NewFolder, Order, Service, StatusReport, Verdict, order,
+    NewDevices, NewFolder, Order, Service, StatusReport, Verdict, files_of, find_volumes, order,
 };
 use pantile_volume::BLOCK_BYTES;
 use std::collections::HashSet;
@@ -50,6 +50,27 @@ fn a_volume_in_a_folder_is_locked_and_keeps_its_data() {
         Folder::create(&root, &new("raid6:4", NewDevices::Made { user_bytes: 1 })),
         Err(FolderError::NotEmpty { .. })
     ));
+}
+
+/// Devices of a server are locked, and a look beside it reads its claim. Any other lock says
+/// nothing, so that its device is left out.
+#[test]
+fn a_served_volume_is_found_with_its_server() {
+    let (_folder, root, service) = served();
+    let files = || files_of(&root).expect("a folder").into_iter();
+    let paths: Vec<PathBuf> =
+        files().filter(|path| path.extension().is_some_and(|end| end == "pantile")).collect();
+    let found = find_volumes(&paths);
+    let [volume] = &found.volumes[..] else { panic!("{found:?}") };
+    assert_eq!(volume.served_by.as_ref().map(|by| by.0), Some(std::process::id()), "{found:?}");
+    assert!(volume.state.as_ref().is_ok_and(|state| state.enough && state.missing.is_empty()), "{found:?}");
+    assert!(found.left_out.is_empty() && volume.paths.len() == paths.len(), "{found:?}");
+    service.stop().expect("it stops");
+    let held = std::fs::File::open(&paths[0]).expect("a device");
+    held.lock().expect("it locks");
+    let found = find_volumes(&paths);
+    assert!(found.volumes[0].served_by.is_none(), "{found:?}");
+    assert!(matches!(&found.left_out[..], [(path, why)] if *path == paths[0] && why.contains("in use")));
 }
 
 #[test]
