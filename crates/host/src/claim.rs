@@ -102,7 +102,8 @@ fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
     Claim::decode(&buffer, superblock.volume).ok()
 }
 
-/// Makes sure that no other host serves a volume, and claims it.
+/// Makes sure that no other host serves a volume, and claims it. Returns true if another claim was
+/// left behind.
 ///
 /// Errors: `Taken` by a host that serves it, or whose claim has beaten within `watch`.
 pub(crate) fn take(
@@ -110,7 +111,7 @@ pub(crate) fn take(
     superblock: &Superblock,
     own: &Own,
     watch: Duration,
-) -> Result<(), FolderError> {
+) -> Result<bool, FolderError> {
     let first = held(devices, superblock, Some(own));
     let claimed = |claim: &Claim| {
         let Claimant { host, process, .. } = &claim.claimant;
@@ -133,7 +134,7 @@ pub(crate) fn take(
         }
     }
     write(devices, superblock, own, true);
-    Ok(())
+    Ok(!first.is_empty())
 }
 
 /// Longest wait for a device at which the claim is given back. If it takes longer, the claim stays:

@@ -12,6 +12,9 @@ const CONFIG_MAGIC: &str = "pantile volume 1";
 /// Most spares: as many as devices.
 pub(crate) const SPARES_MAX: usize = 256;
 
+/// Most former devices that are named.
+const FORMER_MAX: usize = 64;
+
 /// Devices of a volume and their paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -24,10 +27,23 @@ pub struct Config {
     /// Devices that were declared failed, by the slot that has no other device yet: an opening
     /// leaves them out.
     pub failed: BTreeMap<u32, PathBuf>,
+    /// Devices that others took the place of, the oldest first: for the paths of past events.
+    pub former: Vec<Former>,
     /// Devices that take the place of a lost one.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
     pub throttle_bytes_per_s: Option<u64>,
+}
+
+/// A device that another took the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// The slot.
+    pub slot: u32,
+    /// When, in seconds since 1970.
+    pub until: i64,
+    /// Its path.
+    pub path: PathBuf,
 }
 
 /// A device in a slot.
@@ -53,6 +69,14 @@ impl Config {
         self.devices.insert(slot, place);
     }
 
+    /// Gives a slot a new device, at a time in seconds since 1970.
+    pub(crate) fn give_new(&mut self, slot: u32, place: Place, now: i64) {
+        let before = self.path_of(slot).filter(|path| **path != place.path).cloned();
+        self.former.extend(before.map(|path| Former { slot, until: now, path }));
+        self.former.drain(..self.former.len().saturating_sub(FORMER_MAX));
+        self.give(slot, place);
+    }
+
     /// Returns the path of the device that a slot has, or that was declared failed in it.
     pub fn path_of(&self, slot: u32) -> Option<&PathBuf> {
         let place = self.devices.get(&slot).map(|place| &place.path);
@@ -75,6 +99,9 @@ impl Config {
         for (slot, path) in &self.failed {
             text.push_str(&format!("failed {slot} {}\n", one_line(path)?));
         }
+        for Former { slot, until, path } in &self.former {
+            text.push_str(&format!("former {slot} {until} {}\n", one_line(path)?));
+        }
         for path in &self.spares {
             text.push_str(&format!("spare {}\n", one_line(path)?));
         }
@@ -96,6 +123,7 @@ impl Config {
             devices: BTreeMap::new(),
             replacing: BTreeMap::new(),
             failed: BTreeMap::new(),
+            former: Vec::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };
@@ -126,6 +154,14 @@ impl Config {
                         return Err(wrong(number, expected));
                     }
                 }
+                "former" => {
+                    let expected = "'former NUMBER SECONDS PATH', at most 64";
+                    let former = parse_former(rest).ok_or(wrong(number, expected))?;
+                    if config.former.len() >= FORMER_MAX {
+                        return Err(wrong(number, expected));
+                    }
+                    config.former.push(former);
+                }
                 // A second line with the same spare changes nothing.
                 "spare" if config.spares.iter().any(|spare| spare.as_os_str() == rest) => {}
                 "spare" if config.spares.len() >= SPARES_MAX => {
@@ -140,7 +176,7 @@ impl Config {
                 _ => {
                     return Err(wrong(
                         number,
-                        "id, device, joining, replacing, failed, spare, throttle or a comment",
+                        "id, device, joining, replacing, failed, former, spare, throttle or a comment",
                     ));
                 }
             }
@@ -153,6 +189,13 @@ impl Config {
 pub(crate) fn one_line(path: &Path) -> Result<&str, FolderError> {
     let text = path.to_str().filter(|text| !text.contains(['\n', '\r']) && !text.is_empty());
     text.ok_or_else(|| FolderError::Path { path: path.to_path_buf() })
+}
+
+fn parse_former(text: &str) -> Option<Former> {
+    let (slot, rest) = text.split_once(' ')?;
+    let (until, path) = rest.split_once(' ')?;
+    let slot = slot.parse().ok().filter(|slot| *slot < 256)?;
+    (!path.is_empty()).then_some(Former { slot, until: until.parse().ok()?, path: path.into() })
 }
 
 fn parse_id(text: &str) -> Option<VolumeId> {
@@ -180,6 +223,7 @@ mod tests {
                 .into(),
             replacing: [(0, "new disk".into())].into(),
             failed: [(1, "/dev/old disk".into())].into(),
+            former: vec![Former { slot: 2, until: 1_700_000_000, path: "/dev/older disk".into() }],
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
         };
@@ -192,6 +236,8 @@ mod tests {
             ("device 0 device", "device 3 device"),
             ("replacing 0 new", "replacing 256 new"),
             ("replacing 0 new disk", "replacing 0"),
+            ("former 2 ", "former 256 "),
+            ("former 2 1700000000 /dev/older disk", "former 2 1700000000"),
             ("failed 1 ", "failed 256 "),
             ("failed 1 /dev/old disk", "failed 1"),
             ("throttle 5000", "throttle 0"),

@@ -502,6 +502,9 @@ pub struct EventReport {
     pub text: String,
     /// The device, if it is of one.
     pub device: Option<u32>,
+    /// The path that this device had then, if it is known.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
 }
 
 /// Bad metadata of a device, found by a scrub.

@@ -1,13 +1,18 @@
 //! Findings: problems of a volume as values. Text, JSON, the verdict and every exit status follow
 //! from them.
 
+use crate::Config;
+use crate::config::Former;
 use crate::control::{
     DeviceReport, DeviceWord, EventReport, RangeReport, ScrubReport, ServerReport, StatusReport, Verdict,
 };
 use crate::memory::BLOCK;
+use pantile_device::path_in;
 use pantile_format::volume::{Claim, Claimant};
 use pantile_volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// A problem of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -213,35 +218,82 @@ pub(crate) fn range_report(range: &RangeNote) -> RangeReport {
     }
 }
 
-pub(crate) fn event_report(event: &EventNote) -> EventReport {
+/// Longest time between the change of a device in the folder and its event.
+const CHANGE_S_MAX: i64 = 60;
+
+/// Returns events, with the paths that their devices had then; `root` is the folder of the volume.
+pub(crate) fn event_reports(events: &[EventNote], root: &Path, config: Option<&Config>) -> Vec<EventReport> {
+    // By slot, the path of its device after the events that are still to be looked at.
+    let mut paths: BTreeMap<u32, Option<PathBuf>> = BTreeMap::new();
+    let mut former: Vec<&Former> = config.map_or(Vec::new(), |config| config.former.iter().collect());
+    // By slot, the path of the new device, if the event after is that of its coming.
+    let mut comes: BTreeMap<u32, Option<PathBuf>> = BTreeMap::new();
+    let mut reports: Vec<EventReport> = Vec::new();
+    for event in events.iter().rev() {
+        let slot = event.slot.map(|slot| slot.0);
+        let mut path = None;
+        if let Some(slot) = slot {
+            let now = || config.and_then(|config| config.path_of(slot)).cloned();
+            let known = paths.entry(slot).or_insert_with(now);
+            path.clone_from(known);
+            let came = comes.remove(&slot);
+            if let (EventKind::SPARE_TAKEN, Some(new)) = (event.what, came) {
+                path = new;
+            }
+            if matches!(event.what, EventKind::NEW | EventKind::COPY_TAKEN) {
+                comes.insert(slot, known.clone());
+                // Changes without an event are left out.
+                former.retain(|one| one.slot != slot || one.until <= event.at + CHANGE_S_MAX);
+                let last = former.iter().rposition(|one| one.slot == slot);
+                let last = last.filter(|&at| former[at].until >= event.at - CHANGE_S_MAX);
+                *known = last.map(|at| former.remove(at).path.clone());
+            }
+        }
+        reports.push(event_report(event, path.map(|path| path_in(root, &path))));
+    }
+    reports.reverse();
+    reports
+}
+
+fn event_report(event: &EventNote, path: Option<PathBuf>) -> EventReport {
     let device = event.slot.map(|slot| slot.0);
+    let at = path.as_ref().map(|path| path.display().to_string());
     let which = device.map_or("A device".into(), |device| format!("Device {device}"));
+    // The device of the event, and a new one that is its subject.
+    let of = at.as_ref().map_or(which.clone(), |at| format!("{which} ({at})"));
+    let new = at.as_ref().map_or(String::new(), |at| format!(", {at},"));
     let at_byte = event.value.saturating_mul(BLOCK as u64);
     let text = match event.what {
-        EventKind::LOST => format!("{which} was lost: {}.", reason(event.reason, event.errno)),
-        EventKind::BACK => format!("{which} came back."),
-        EventKind::NEW => format!("{which} is a new one from then on."),
-        EventKind::WHOLE => format!("{which} has all that it should have."),
+        EventKind::LOST => format!("{of} was lost: {}.", reason(event.reason, event.errno)),
+        EventKind::BACK => format!("{of} came back."),
+        EventKind::NEW => format!("{of} is a new one from then on."),
+        EventKind::WHOLE => format!("{of} has all that it should have."),
         EventKind::SCRUB_BEGUN => "A scrub began.".into(),
         EventKind::SCRUB_ENDED if event.value == 0 => "The scrub ended and had found nothing bad.".into(),
         EventKind::SCRUB_ENDED => format!("The scrub ended; stripes found bad: {}.", event.value),
         EventKind::DATA_LOST => format!("Data were lost, from byte {at_byte} on."),
-        EventKind::COPY_BEGUN => format!("{which} began to be copied to a new one that is to replace it."),
-        EventKind::COPY_TAKEN => format!("{which} was replaced by its copy."),
+        EventKind::COPY_BEGUN => format!("{of} began to be copied to a new one that is to replace it."),
+        EventKind::COPY_TAKEN => format!("{which} was replaced by its copy{}.", new.trim_end_matches(',')),
         EventKind::COPY_CANCELLED => {
-            format!("The copy that was to replace {which} was cancelled; {which} stays.")
+            format!("The copy that was to replace {of} was cancelled; the device stays.")
         }
         EventKind::COPY_FAILED => {
             let why = copy_reason(event);
-            format!("The copy that was to replace {which} failed{why}; {which} stays.")
+            format!("The copy that was to replace {of} failed{why}; the device stays.")
+        }
+        EventKind::SPARE_TAKEN => {
+            format!("A spare{new} took the place of {}.", which.replacen("Device", "device", 1))
+        }
+        EventKind::SERVER_KILLED => {
+            "The volume was opened again: the server before was not stopped in order, and what was not flushed then is lost.".into()
         }
         EventKind::ERRORS_CLEARED if event.slot.is_some() => {
-            format!("A person called {which} good; its errors are counted from now on.")
+            format!("A person called {of} good; its errors are counted from now on.")
         }
         EventKind::ERRORS_CLEARED => format!("A person called suspect data good, from byte {at_byte} on."),
         _ => "Something happened that this version does not know.".into(),
     };
-    EventReport { at: event.at, text, device }
+    EventReport { at: event.at, text, device, path }
 }
 
 /// Returns the reason of a failed copy, in words.
@@ -386,6 +438,52 @@ pub(crate) fn of_server(server: &ServerReport, up: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Paths of the past are those of the folder at that time, or none.
+    #[test]
+    fn an_event_names_the_path_that_its_device_had_then() {
+        let event = |what, slot, at| EventNote {
+            what,
+            reason: Reason::NONE,
+            slot: Some(pantile_volume::Slot(slot)),
+            errno: 0,
+            at,
+            value: 0,
+        };
+        let (lost, new) = (EventKind::LOST, EventKind::NEW);
+        let events = [
+            event(lost, 1, 50),
+            event(new, 1, 60),
+            event(lost, 1, 1000),
+            event(EventKind::SPARE_TAKEN, 1, 1000),
+            event(new, 1, 1000),
+            event(lost, 2, 1500),
+            event(EventKind::COPY_TAKEN, 1, 2000),
+            event(lost, 1, 2001),
+        ];
+        let mut config = Config::parse(
+            Path::new("c"),
+            "pantile volume 1\nid 00000000-0000-0000-0000-000000000000\ndevice 1 c\nfailed 2 x\n\
+             former 1 1000 a\nformer 1 1999 b\nformer 1 9000 gone\n",
+        )
+        .expect("lines");
+        let paths = |config: &Config| -> Vec<Option<String>> {
+            let reports = event_reports(&events, Path::new("/"), Some(config)).into_iter();
+            reports.map(|one| one.path.map(|path| path.display().to_string())).collect()
+        };
+        let known = |path: &str| Some(format!("/{path}"));
+        let (a, b, c, x) = (known("a"), known("b"), known("c"), known("x"));
+        // The spare is recorded before it comes.
+        let mut wanted = vec![None, a.clone(), a, b.clone(), b, x, c.clone(), c];
+        assert_eq!(paths(&config), wanted);
+        config.former.clear();
+        wanted[1..5].fill(None);
+        assert_eq!(paths(&config), wanted);
+        let texts = |at: usize| event_reports(&events, Path::new("/"), Some(&config))[at].text.clone();
+        assert_eq!(texts(5), "Device 2 (/x) was lost: for a reason that this version does not know.");
+        assert_eq!(texts(6), "Device 1 was replaced by its copy, /c.");
+        assert_eq!(texts(3), "A spare took the place of device 1.");
+    }
 
     #[test]
     fn a_time_is_said_as_a_date() {

@@ -22,6 +22,7 @@ use crate::Place;
 use crate::claim::{self, Own};
 use crate::config::SPARES_MAX;
 use crate::control::{Answer, Order};
+use crate::engine::unix_time;
 use crate::folder::{Folder, Opened, check_no_volume, check_to_make, ran_separately, wipe};
 use crate::health;
 use crate::locks::{lock, wait_for};
@@ -32,7 +33,7 @@ use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Superblock};
-use pantile_volume::{DeviceState, DeviceStatus, Found, Geometry, Losses, Scrub, Slot};
+use pantile_volume::{DeviceState, DeviceStatus, EventKind, Found, Geometry, Losses, Reason, Scrub, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,8 +67,8 @@ pub struct Service {
     known: Mutex<Arc<Known>>,
     /// True while the volume is opened again.
     revives: AtomicBool,
-    /// The folder in shell syntax, for the commands in messages.
-    vol: String,
+    /// The folder.
+    root: PathBuf,
     ending: Mutex<bool>,
     ended: Condvar,
     mishaps: Mishaps,
@@ -169,7 +170,11 @@ impl Service {
     /// Opens the volume of a folder.
     pub fn start(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host(options.clone())?;
+        let left_behind = opened.left_behind;
         let service = Service::with(folder, (host, options), opened, false);
+        if left_behind {
+            let _ = service.host().note_event(None, EventKind::SERVER_KILLED, (Reason::NONE, 0));
+        }
         service.look_after();
         Ok(service)
     }
@@ -199,7 +204,7 @@ impl Service {
         opened: Opened,
         only_looks: bool,
     ) -> Service {
-        let vol = quoted(folder.root());
+        let root = folder.root().to_path_buf();
         let mut state = State {
             folder: Some(folder),
             devices: Vec::new(),
@@ -228,12 +233,17 @@ impl Service {
             known: Mutex::new(Arc::new(Known::of(&state))),
             state: Mutex::new(state),
             revives: AtomicBool::new(false),
-            vol,
+            root,
             ending: Mutex::new(false),
             ended: Condvar::new(),
             mishaps: Mishaps::default(),
             planted: Planted::default(),
         }
+    }
+
+    /// Returns the folder in shell syntax, for the commands in messages.
+    fn vol(&self) -> String {
+        quoted(&self.root)
     }
 
     /// Returns a client's handle.
@@ -687,7 +697,10 @@ impl Service {
         let place = Place { path: path.to_path_buf(), joining: found == Found::Blank };
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| {
-            config.give(slot.0, place);
+            match found {
+                Found::Blank => config.give_new(slot.0, place, unix_time()),
+                Found::Stale => config.give(slot.0, place),
+            }
             config.replacing.remove(&slot.0);
             config.spares.retain(|spare| spare != path);
         })?;
@@ -820,7 +833,7 @@ impl Service {
                 "Every device is whole: there is nothing to rebuild.".into()
             }
             [] => "Every slot has a device; what is missing is being rebuilt.".into(),
-            ref lost => health::of_lost(lost, &self.vol),
+            ref lost => health::of_lost(lost, &self.vol()),
         };
         Ok(text + &back)
     }

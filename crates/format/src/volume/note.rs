@@ -181,6 +181,10 @@ impl EventKind {
     pub const COPY_FAILED: EventKind = EventKind(13);
     /// The copy was cancelled, and the old device stays.
     pub const COPY_CANCELLED: EventKind = EventKind(14);
+    /// A spare took the slot of a lost device.
+    pub const SPARE_TAKEN: EventKind = EventKind(15);
+    /// The server before was not stopped in order; found when the volume was opened again.
+    pub const SERVER_KILLED: EventKind = EventKind(16);
 }
 
 /// Something that happened.

@@ -165,7 +165,7 @@ impl Service {
     /// Records the new state of a replacement on the devices. A volume that has failed records
     /// nothing.
     fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) {
-        let _ = self.host().note_copy(slot, what, why);
+        let _ = self.host().note_event(Some(slot), what, why);
     }
 
     /// True if a device is being replaced, or is to be.
@@ -285,7 +285,7 @@ impl Service {
         let Some(folder) = &mut state.folder else { return };
         let name = || {
             folder.change(|config| {
-                config.devices.insert(slot.0, Place { path: one.path.clone(), joining: false });
+                config.give_new(slot.0, Place { path: one.path.clone(), joining: false }, unix_time());
                 config.replacing.remove(&slot.0);
             })
         };

@@ -162,7 +162,7 @@ impl Service {
             reads_only: self.reads_only,
             opens: true,
             ranges: status.ranges.iter().map(health::range_report).collect(),
-            events: status.events.iter().map(health::event_report).collect(),
+            events: health::event_reports(&status.events, &self.root, known.config.as_ref()),
             ..StatusReport::default()
         };
         Ok(opened.judged(findings))

@@ -73,6 +73,25 @@ fn a_served_volume_is_found_with_its_server() {
     assert!(matches!(&found.left_out[..], [(path, why)] if *path == paths[0] && why.contains("in use")));
 }
 
+/// What was not flushed is lost with a server that is killed. The events say so when its volume is
+/// opened again.
+#[test]
+fn a_server_that_was_not_stopped_is_an_event_of_the_next_one() {
+    let (_folder, root, service) = served();
+    let ends = |service: &Service| {
+        let events = status(service).events;
+        events.iter().filter(|event| event.text.contains("was not stopped in order")).count()
+    };
+    assert_eq!(ends(&service), 0);
+    drop(service);
+    let service = start(&root);
+    assert_eq!(ends(&service), 1);
+    service.stop().expect("it stops");
+    let service = start(&root);
+    assert_eq!(ends(&service), 1, "the last one was stopped");
+    service.stop().expect("it stops");
+}
+
 #[test]
 fn a_spare_takes_the_place_of_a_lost_device() {
     let (folder, root, service) = served();
@@ -88,6 +107,15 @@ fn a_spare_takes_the_place_of_a_lost_device() {
     done(service.obey(&Order::AddSpare { path: spare.clone(), overwrite: false }));
     until_clean(&service);
     assert_eq!(status(&service).devices[2].path, Some(spare.clone()));
+    let old = root.join("device-02.pantile");
+    let events = status(&service).events;
+    for (text, path) in [
+        (format!("Device 2 ({}) was lost: its operator took it out.", old.display()), &old),
+        (format!("A spare, {}, took the place of device 2.", spare.display()), &spare),
+    ] {
+        let said = events.iter().find(|event| event.text == text).unwrap_or_else(|| panic!("{events:?}"));
+        assert_eq!((said.device, said.path.as_ref()), (Some(2), Some(path)));
+    }
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     assert!(read(&service, data.len()) == data);
