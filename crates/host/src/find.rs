@@ -387,6 +387,11 @@ mod tests {
             .spawn()
             .expect("a shell");
         let of = |id| folder_of(server.id(), id);
+        // The system sets the arguments a moment after the program has begun.
+        let begun = Instant::now();
+        while of(id).is_none() && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(5));
+        }
         assert_eq!((of(id).as_deref(), of(VolumeId([8; 16]))), (Some(folder.path()), None));
         drop(server.stdin.take());
         let _ = server.wait();

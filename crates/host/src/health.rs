@@ -97,10 +97,11 @@ impl StatusReport {
         self.findings.iter().any(|finding| finding.kind == kind)
     }
 
-    /// Adds the finding that the last server ended without an order and none is running.
-    pub fn server_ended(self, why: &str) -> StatusReport {
+    /// Adds the finding that the last server ended without an order and none is running; `vol` is
+    /// the folder in shell syntax.
+    pub fn server_ended(self, why: &str, vol: &str) -> StatusReport {
         let text = format!(
-            "The last server was not stopped: {why} What was not flushed then is lost; serve.log says more, 'pantile serve' starts another."
+            "The last server was not stopped: {why} What was not flushed then is lost; serve.log says more, 'pantile serve {vol}' starts another."
         );
         let ended = Finding::new(FindingKind::ServerEnded, Verdict::Warned, text);
         let mut findings = self.findings.clone();
@@ -118,7 +119,7 @@ pub(crate) fn of_mishap(text: String) -> Finding {
 }
 
 /// Returns the finding for a claim that is held although the volume is not served here.
-pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
+pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim, vol: &str) -> Finding {
     let Claimant { host, process, .. } = &claim.claimant;
     let who = format!("process {process} on host '{host}'");
     let (kind, text) = match serves {
@@ -129,7 +130,7 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
         Some(false) => (
             FindingKind::ServerEnded,
             format!(
-                "The last server, {who}, was not stopped in order: unflushed writes are lost; 'pantile serve' starts another."
+                "The last server, {who}, was not stopped in order: unflushed writes are lost; 'pantile serve {vol}' starts another."
             ),
         ),
         None => (
@@ -304,7 +305,7 @@ fn copy_reason(event: &EventNote) -> String {
 
 /// Findings on failed copies, unless a new copy, another device or an operator's `--clear`
 /// followed.
-pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -> Vec<Finding> {
+pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote], vol: &str) -> Vec<Finding> {
     let counts = |event: &&EventNote| {
         matches!(
             event.what,
@@ -324,7 +325,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
         // The problem has said so already, with the name of the new device.
         let is_said = device.state != DeviceWord::Present || device.problem.is_some();
         let text = format!(
-            "The copy that was to replace device {slot} failed, {}{}; the device stays. Replace it by another, or 'pantile scrub VOL --clear {slot}' to keep it.",
+            "The copy that was to replace device {slot} failed, {}{}; the device stays. 'pantile replace {vol} {slot} NEW' replaces it by another, 'pantile scrub {vol} --clear {slot}' keeps it.",
             when(last.at),
             copy_reason(last)
         );
@@ -334,7 +335,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
 }
 
 /// Findings on lost, rebuilding and ailing devices.
-pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Finding> {
+pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool, vol: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in devices {
         let slot = device.device;
@@ -344,7 +345,7 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Find
             DeviceWord::Rebuilding if only_looks => (
                 FindingKind::DeviceRebuilding,
                 format!(
-                    "Device {slot} is not whole: its rebuild waits until the volume is served, or for 'pantile rebuild'."
+                    "Device {slot} is not whole: its rebuild waits until the volume is served, or for 'pantile rebuild {vol}'."
                 ),
             ),
             DeviceWord::Rebuilding => {
@@ -361,7 +362,11 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Find
 }
 
 /// Findings on known bad content of devices.
-pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> bool) -> Vec<Finding> {
+pub(crate) fn of_content(
+    devices: &[DeviceReport],
+    fails_reads: impl Fn(u32) -> bool,
+    vol: &str,
+) -> Vec<Finding> {
     let bad = devices.iter().filter(|device| device.state == DeviceWord::Present && device.bad_chunks > 0);
     let say = |device: &DeviceReport| {
         let slot = device.device;
@@ -370,7 +375,7 @@ pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> 
             false => "",
         };
         let text = format!(
-            "Device {slot} counts as lost in {} that {} wrong or unreadable there: scrub with --repair; if that does not last, replace it.{stays}",
+            "Device {slot} counts as lost in {} that {} wrong or unreadable there: 'pantile scrub {vol} --repair'; if that does not last, 'pantile replace {vol} {slot} NEW'.{stays}",
             count(device.bad_chunks, "chunk"),
             if device.bad_chunks == 1 { "is" } else { "are" },
         );
@@ -381,21 +386,21 @@ pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> 
 
 /// Findings of the last scrub that it left or could not repair. Data among the latter have a
 /// `DataLost` finding, too.
-pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport]) -> Vec<Finding> {
+pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport], vol: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut say =
         |text: String| findings.push(Finding::new(FindingKind::ScrubFound, Verdict::Degraded, text));
     if !scrub.repair {
         for bad in &scrub.metadata {
             say(format!(
-                "The scrub found {} of device {} bad and left them: scrub with --repair.",
+                "The scrub found {} of device {} bad and left them: 'pantile scrub {vol} --repair'.",
                 bad.what(),
                 bad.device
             ));
         }
         if scrub.metadata_devices > scrub.metadata.len() as u64 {
             say(format!(
-                "The scrub found superblocks, journals or maps of {} bad and left them: scrub with --repair.",
+                "The scrub found superblocks, journals or maps of {} bad and left them: 'pantile scrub {vol} --repair'.",
                 count(scrub.metadata_devices, "device")
             ));
         }
@@ -409,13 +414,13 @@ pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport]) -> Vec<Fin
         ];
         for (number, noun, what) in left.into_iter().filter(|&(number, ..)| is_left && number > 0) {
             let (found, them) = (count(number, noun), if number == 1 { "it" } else { "them" });
-            say(format!("The scrub found {found} {what} and left {them}: scrub with --repair."));
+            say(format!("The scrub found {found} {what} and left {them}: 'pantile scrub {vol} --repair'."));
         }
     }
     let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
     if unnamed > 0 {
         say(format!(
-            "The scrub found {} whose equations do not hold: scrub again with --repair to see what is left.",
+            "The scrub found {} whose equations do not hold: 'pantile scrub {vol} --repair' says what is left.",
             count(unnamed, "stripe")
         ));
     }
@@ -423,14 +428,14 @@ pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport]) -> Vec<Fin
 }
 
 /// Finding on past deaths of the running server.
-pub(crate) fn of_server(server: &ServerReport, up: &str) -> Option<Finding> {
+pub(crate) fn of_server(server: &ServerReport, up: &str, vol: &str) -> Option<Finding> {
     let times = match server.deaths {
         0 => return None,
         1 => "once".into(),
         more => format!("{more} times"),
     };
     let text = format!(
-        "The server has died {times} and was started again, the last time {up} ago: what was not flushed then is lost. serve.log says why; stop and serve it to forget this."
+        "The server has died {times} and was started again, the last time {up} ago: what was not flushed then is lost. serve.log says why; 'pantile stop {vol} && pantile serve {vol}' forgets this."
     );
     Some(Finding::new(FindingKind::ServerDied, Verdict::Warned, text))
 }
@@ -498,11 +503,11 @@ mod tests {
     fn a_server_that_died_is_never_clean() {
         let clean = StatusReport::default().judged(Vec::new());
         assert_eq!(clean.verdict, Verdict::Clean);
-        let ended = clean.clone().server_ended("it was killed (SIGKILL).");
+        let ended = clean.clone().server_ended("it was killed (SIGKILL).", "v");
         assert_eq!((ended.verdict, ended.wrong.len()), (Verdict::Warned, 1));
         assert!(ended.has(FindingKind::ServerEnded));
         let lost = Finding::new(FindingKind::DataLost, Verdict::Failed, "x".into());
-        let failed = clean.judged(vec![lost]).server_ended("it was killed.");
+        let failed = clean.judged(vec![lost]).server_ended("it was killed.", "v");
         assert_eq!((failed.verdict, failed.wrong[0].as_str()), (Verdict::Failed, "x"));
     }
 }

@@ -128,12 +128,13 @@ impl State {
 
     /// Closes devices that ran separately and that the volume does without: nothing is written to
     /// them until the operator says so.
-    fn leave_those_apart(&mut self, host: &Host) {
+    fn leave_those_apart(&mut self, host: &Host, vol: &str) {
         let Ok(Report { status, .. }) = host.report() else { return };
         for (slot, history) in status.apart {
             let _ = host.fail(slot);
             self.devices[slot.0 as usize] = None;
-            let what_to_do = format!("'pantile replace {} --yes' with it or another rebuilds it", slot.0);
+            let what_to_do =
+                format!("'pantile replace {vol} {} NEW --yes' with it or another rebuilds it", slot.0);
             let why = ran_separately(history, status.histories_forgotten);
             self.problems.insert(slot.0, format!("{why}, and is left as it is; {what_to_do}"));
         }
@@ -221,7 +222,7 @@ impl Service {
         };
         state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
-        state.leave_those_apart(&host);
+        state.leave_those_apart(&host, &quoted(&root));
         Service {
             running: Mutex::new(Arc::new(host)),
             options,
@@ -340,13 +341,14 @@ impl Service {
     /// Obeys an order. An order that panics is a fault of this program: the answer says so, and the
     /// service goes on.
     pub fn obey(&self, order: &Order) -> Answer {
-        self.mishaps.guard(Part::Orders, || self.obey_it(order)).unwrap_or_else(Answer::own_fault)
+        let obeyed = self.mishaps.guard(Part::Orders, || self.obey_it(order));
+        obeyed.unwrap_or_else(|_| Answer::own_fault(&self.vol()))
     }
 
     fn obey_it(&self, order: &Order) -> Answer {
         let done = |text: String| Answer::Done { text };
         if self.reads_only && !matches!(order, Order::Status | Order::Stop) {
-            return Answer::fault(&FolderError::ReadOnly);
+            return Answer::fault_of(&FolderError::ReadOnly, &self.vol());
         }
         let result = match order {
             Order::Status => self.status().map(|report| Answer::Status(Box::new(report))),
@@ -409,7 +411,7 @@ impl Service {
                 ended.map(|()| done(format!("Epoch {epoch} is aborted; everything is as before it.")))
             }
         };
-        result.unwrap_or_else(|error| Answer::fault(&error))
+        result.unwrap_or_else(|error| Answer::fault_of(&error, &self.vol()))
     }
 
     fn scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
@@ -648,7 +650,7 @@ impl Service {
         };
         state.take(opened.devices, opened.joining, opened.problems);
         let _ = host.set_evicts_slow(state.evicts_slow);
-        state.leave_those_apart(&host);
+        state.leave_those_apart(&host, &self.vol());
         *lock(&self.running) = Arc::new(host);
         Ok(())
     }

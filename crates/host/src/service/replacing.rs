@@ -336,9 +336,10 @@ impl Service {
             ),
         };
         let text = format!(
-            "it was to be replaced by {}, which failed: {said}; it goes on. Replace it by another, or 'pantile scrub VOL --clear {}' to keep it",
+            "it was to be replaced by {}, which failed: {said}; it goes on. 'pantile replace {vol} {slot} NEW' replaces it by another, 'pantile scrub {vol} --clear {slot}' keeps it",
             path.display(),
-            slot.0
+            vol = self.vol(),
+            slot = slot.0
         );
         state.problems.insert(slot.0, text);
         self.note_copy(slot, EventKind::COPY_FAILED, (reason, errno));

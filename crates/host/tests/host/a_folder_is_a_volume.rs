@@ -63,7 +63,7 @@ fn a_served_volume_is_found_with_its_server() {
     let found = find_volumes(&paths);
     let [volume] = &found.volumes[..] else { panic!("{found:?}") };
     assert_eq!(volume.served_by.as_ref().map(|by| by.0), Some(std::process::id()), "{found:?}");
-    assert!(volume.state.as_ref().is_ok_and(|state| state.enough && state.missing.is_empty()), "{found:?}");
+    assert!(volume.state.as_ref().is_ok_and(|state| state.enough && state.stale.is_empty()), "{found:?}");
     assert!(found.left_out.is_empty() && volume.paths.len() == paths.len(), "{found:?}");
     service.stop().expect("it stops");
     let held = std::fs::File::open(&paths[0]).expect("a device");

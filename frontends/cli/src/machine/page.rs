@@ -130,10 +130,10 @@ fn volume(out: &mut String, look: &VolumeLook) {
             share.clamp(0.0, 100.0),
             shown(&volumes::used_text(report))
         );
-        for line in volumes::under_way_text(report, served == "served").lines() {
+        for line in volumes::under_way_text(report, &look.folder, served == "served").lines() {
             let _ = writeln!(out, "<p>{}</p>", shown(line));
         }
-        let _ = writeln!(out, "<p class=\"soft\">{}</p>", shown(&volumes::scrub_text(report)));
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", shown(&volumes::scrub_text(report, &look.folder)));
     }
     if let Some(next) = volumes::next_step(report, &look.folder, served == "served") {
         let _ = writeln!(out, "<p class=\"path\">Next: {}</p>", shown(&next));

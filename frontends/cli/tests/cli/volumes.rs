@@ -114,7 +114,7 @@ fn a_device_declared_failed_is_known_by_its_path_and_comes_back() {
     assert_eq!(at(folder, "rebuild vol --throttle 1G").status, 1);
     assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
     assert_eq!(device()["state"], "present");
-    assert!(ok(folder, "events vol").contains("Device 1 came back."), "it was caught up, not rebuilt");
+    assert!(ok(folder, "events vol").contains("/disks/d1) came back."), "it was caught up, not rebuilt");
 
     // Nothing is at the path any more.
     ok(folder, "add-spare vol spare");
@@ -151,7 +151,10 @@ fn events_are_kept_over_restarts() {
     let texts: Vec<&str> =
         said.lines().filter_map(|line| line.split_once("  ")).map(|(_, text)| text).collect();
     let at = |start: &str| texts.iter().position(|text| text.starts_with(start)).expect(&said);
-    assert!(at("Device 3 was lost") < at("Device 3 has all that it should have."), "{said}");
+    let device = format!("Device 3 ({})", folder.join("vol/device-03.pantile").display());
+    let has = format!("{device} has all that it should have.");
+    assert!(at(&format!("{device} was lost")) < at(&has), "{said}");
+    assert!(!said.contains("not stopped in order"), "each command has closed it: {said}");
     assert_eq!(ok(folder, "status vol --events"), said);
     let json = json_of(folder, "events vol");
     assert_eq!((&json["output_version"], &json["events"][0]["device"]), (&1.into(), &3.into()));
@@ -453,8 +456,12 @@ fn devices_removed_beyond_the_tolerance_come_back_by_assembling() {
     ok(folder, "create vol --size 1M --code raid5:2");
     ok(folder, "fail vol 0");
     at(folder, "fail vol 1 --yes");
-    let out = ("lost", "names no device for it");
-    unopened(folder, "vol", &["bring back 1 more", "pantile assemble"], &[out, out, ("present", "")]);
+    let out = |device: u32| {
+        format!("declared failed; 'pantile replace vol {device} vol/device-0{device}.pantile' brings it back")
+    };
+    let (first, second) = (out(0), out(1));
+    let devices = [("lost", first.as_str()), ("lost", &second), ("present", "")];
+    unopened(folder, "vol", &["bring back 1 more", "pantile assemble"], &devices);
     let run =
         at(folder, "assemble vol/device-00.pantile vol/device-01.pantile vol/device-02.pantile --into again");
     assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);
