@@ -72,11 +72,11 @@ impl Monitor {
             let looked = look::look(&config, &mut known_shards);
             let wrong = conditions(&looked, &config.thresholds);
             let status = page::text(&looked, &wrong, Some(config.monitor.every));
+            let known = memory.clone();
             let changes = memory.take(looked.at, wrong, &watched(&looked));
             let line =
                 |change: &Change| format!("{}: {}\n", sets::name(&change.about), sets::name(&change.text));
             print(&changes.iter().map(line).collect::<String>())?;
-            let known = memory.clone();
             let publish = |memory: &Memory| {
                 let metrics = metrics::text(&looked, memory.undelivered());
                 *pages.lock().unwrap_or_else(PoisonError::into_inner) =
