@@ -66,12 +66,15 @@ pub enum ShardsFound {
     Fault(String),
 }
 
+/// Paths and lengths of good shards.
+type Lengths = Vec<(PathBuf, u64)>;
+
 /// Shards that an earlier look found good, by sets: looks after it only compare their lengths.
 #[derive(Default)]
 pub struct KnownShards {
-    good: BTreeMap<String, Vec<(PathBuf, u64)>>,
+    good: BTreeMap<String, Lengths>,
     /// Looks whose file system has not answered yet.
-    pending: BTreeMap<String, Receiver<(ShardsFound, Vec<(PathBuf, u64)>)>>,
+    pending: BTreeMap<String, Receiver<(ShardsFound, Lengths)>>,
 }
 
 impl KnownShards {
@@ -101,7 +104,7 @@ impl KnownShards {
 
 /// Looks at the shards of a set: at their lengths if all are as they were, else at their headers
 /// and a manifest. Returns the good ones with their lengths if all are good.
-fn look_at_shards(paths: &SetPaths, good: Vec<(PathBuf, u64)>) -> (ShardsFound, Vec<(PathBuf, u64)>) {
+fn look_at_shards(paths: &SetPaths, good: Lengths) -> (ShardsFound, Lengths) {
     if !paths.paths.iter().any(|path| path.exists()) {
         return (ShardsFound::NoShards, Vec::new());
     }
