@@ -98,6 +98,8 @@ pub enum Access {
     /// Looking: others may look as well. A file that is open for writing is refused, a block device
     /// is not.
     ReadOnly,
+    /// Looking beside any other, also one that writes, so that what is read can be torn.
+    Beside,
 }
 
 /// Options of an opening.
@@ -152,7 +154,7 @@ impl FileDevice {
         let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags |= match options.access {
             Access::ReadWrite => OFlags::RDWR,
-            Access::ReadOnly => OFlags::RDONLY,
+            Access::ReadOnly | Access::Beside => OFlags::RDONLY,
         };
         match kind {
             // A file that the kernel computes on reading holds no volume, and acts when it is
@@ -238,10 +240,13 @@ impl FileDevice {
         let is_file = matches!(identity, Identity::File { .. });
         if is_file {
             let lock = match options.access {
-                Access::ReadWrite => FlockOperation::NonBlockingLockExclusive,
-                Access::ReadOnly => FlockOperation::NonBlockingLockShared,
+                Access::ReadWrite => Some(FlockOperation::NonBlockingLockExclusive),
+                Access::ReadOnly => Some(FlockOperation::NonBlockingLockShared),
+                Access::Beside => None,
             };
-            retry_on_intr(|| flock(&file, lock)).map_err(refused)?;
+            if let Some(lock) = lock {
+                retry_on_intr(|| flock(&file, lock)).map_err(refused)?;
+            }
         }
         let all_bytes = match identity {
             // Read again under the lock: another process may just have finished making it.
@@ -257,7 +262,7 @@ impl FileDevice {
         }
         let begins_at_once = begins_at_once(&file, identity);
         Ok(Self {
-            file: Held::new(file, is_file),
+            file: Held::new(file, is_file && options.access != Access::Beside),
             path: path.to_path_buf(),
             identity,
             len_bytes,
@@ -275,7 +280,7 @@ impl FileDevice {
     fn may_change(&self, op: OpKind, offset: u64, len: u64) -> Result<(), DeviceError> {
         match self.access {
             Access::ReadWrite => Ok(()),
-            Access::ReadOnly => {
+            Access::ReadOnly | Access::Beside => {
                 Err(DeviceError::ReadOnly { at: site(&self.path, op, offset, len), errno: 0 })
             }
         }

@@ -113,7 +113,7 @@ impl ServerDevice {
     fn may_change(&self, op: OpKind, offset: u64, len: u64) -> Result<(), DeviceError> {
         match self.access {
             Access::ReadWrite => Ok(()),
-            Access::ReadOnly => {
+            Access::ReadOnly | Access::Beside => {
                 Err(DeviceError::ReadOnly { at: site(&self.path, op, offset, len), errno: 0 })
             }
         }

@@ -91,9 +91,24 @@ pub(crate) fn held(
     superblock: &Superblock,
     own: Option<&Own>,
 ) -> Vec<Claim> {
+    let mut found = of_others(devices, superblock, own);
+    found.retain(|claim| claim.is_held);
+    found
+}
+
+/// Returns the claims of others on devices, those that were given back too.
+fn of_others(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: Option<&Own>) -> Vec<Claim> {
     let found = devices.iter().flatten().filter_map(|device| read_claim(&Timely::of(device), superblock));
     let is_other = |claim: &Claim| own.is_none_or(|own| own.claimant.id != claim.claimant.id);
-    found.filter(|claim| claim.is_held && is_other(claim)).collect()
+    found.filter(is_other).collect()
+}
+
+/// True if the last of these claims was not given back. A device that was away then keeps a claim
+/// that was given back on the others.
+fn is_left_behind(all: &[Claim]) -> bool {
+    let Some(last) = all.iter().map(|claim| claim.session).max() else { return false };
+    let is_given_back = |id| all.iter().any(|claim| !claim.is_held && claim.claimant.id == id);
+    all.iter().any(|claim| claim.session == last && claim.is_held && !is_given_back(claim.claimant.id))
 }
 
 fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
@@ -102,7 +117,8 @@ fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
     Claim::decode(&buffer, superblock.volume).ok()
 }
 
-/// Makes sure that no other host serves a volume, and claims it.
+/// Makes sure that no other host serves a volume, and claims it. Returns true if the last
+/// claim before was not given back.
 ///
 /// Errors: `Taken` by a host that serves it, or whose claim has beaten within `watch`.
 pub(crate) fn take(
@@ -110,8 +126,9 @@ pub(crate) fn take(
     superblock: &Superblock,
     own: &Own,
     watch: Duration,
-) -> Result<(), FolderError> {
-    let first = held(devices, superblock, Some(own));
+) -> Result<bool, FolderError> {
+    let all = of_others(devices, superblock, Some(own));
+    let first: Vec<&Claim> = all.iter().filter(|claim| claim.is_held).collect();
     let claimed = |claim: &Claim| {
         let Claimant { host, process, .. } = &claim.claimant;
         FolderError::from(HostError::Taken { host: host.clone(), process: *process })
@@ -133,7 +150,7 @@ pub(crate) fn take(
         }
     }
     write(devices, superblock, own, true);
-    Ok(())
+    Ok(is_left_behind(&all))
 }
 
 /// Longest wait for a device at which the claim is given back. If it takes longer, the claim stays:

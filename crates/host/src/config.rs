@@ -12,6 +12,9 @@ const CONFIG_MAGIC: &str = "pantile volume 1";
 /// Most spares: as many as devices.
 pub(crate) const SPARES_MAX: usize = 256;
 
+/// Most former devices that are named.
+const FORMER_MAX: usize = 64;
+
 /// Devices of a volume and their paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -21,10 +24,26 @@ pub struct Config {
     pub devices: BTreeMap<u32, Place>,
     /// Devices that take the place of a working one, by its slot, once their copy is complete.
     pub replacing: BTreeMap<u32, PathBuf>,
+    /// Devices that were declared failed, by the slot that has no other device yet: an opening
+    /// leaves them out.
+    pub failed: BTreeMap<u32, PathBuf>,
+    /// Devices that others took the place of, the oldest first: for the paths of past events.
+    pub former: Vec<Former>,
     /// Devices that take the place of a lost one.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
     pub throttle_bytes_per_s: Option<u64>,
+}
+
+/// A device that another took the place of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// The slot.
+    pub slot: u32,
+    /// When, in seconds since 1970.
+    pub until: i64,
+    /// Its path.
+    pub path: PathBuf,
 }
 
 /// A device in a slot.
@@ -35,7 +54,35 @@ pub struct Place {
     /// True if it was given to the slot and can still be blank.
     pub joining: bool,
 }
+
 impl Config {
+    /// Takes out the device of a slot as one that was declared failed.
+    pub(crate) fn declare_failed(&mut self, slot: u32) {
+        if let Some(place) = self.devices.remove(&slot) {
+            self.failed.insert(slot, place.path);
+        }
+    }
+
+    /// Gives a slot a device, in place of any other that it names.
+    pub(crate) fn give(&mut self, slot: u32, place: Place) {
+        self.failed.retain(|&one, path| one != slot && *path != place.path);
+        self.devices.insert(slot, place);
+    }
+
+    /// Gives a slot a new device, at a time in seconds since 1970.
+    pub(crate) fn give_new(&mut self, slot: u32, place: Place, now: i64) {
+        let before = self.path_of(slot).filter(|path| **path != place.path).cloned();
+        self.former.extend(before.map(|path| Former { slot, until: now, path }));
+        self.former.drain(..self.former.len().saturating_sub(FORMER_MAX));
+        self.give(slot, place);
+    }
+
+    /// Returns the path of the device that a slot has, or that was declared failed in it.
+    pub fn path_of(&self, slot: u32) -> Option<&PathBuf> {
+        let place = self.devices.get(&slot).map(|place| &place.path);
+        place.or_else(|| self.failed.get(&slot))
+    }
+
     /// Returns the file's text. A path that would not be read back is refused.
     pub(crate) fn text(&self) -> Result<String, FolderError> {
         if self.spares.len() > SPARES_MAX {
@@ -48,6 +95,12 @@ impl Config {
         }
         for (slot, path) in &self.replacing {
             text.push_str(&format!("replacing {slot} {}\n", one_line(path)?));
+        }
+        for (slot, path) in &self.failed {
+            text.push_str(&format!("failed {slot} {}\n", one_line(path)?));
+        }
+        for Former { slot, until, path } in &self.former {
+            text.push_str(&format!("former {slot} {until} {}\n", one_line(path)?));
         }
         for path in &self.spares {
             text.push_str(&format!("spare {}\n", one_line(path)?));
@@ -69,6 +122,8 @@ impl Config {
             volume: VolumeId([0; 16]),
             devices: BTreeMap::new(),
             replacing: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            former: Vec::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };
@@ -88,13 +143,24 @@ impl Config {
                         return Err(wrong(number, expected));
                     }
                 }
-                "replacing" => {
-                    let expected = "'replacing NUMBER PATH', each number once, 0 to 255";
+                "replacing" | "failed" => {
+                    let (expected, paths) = match word {
+                        "failed" => ("'failed NUMBER PATH', each number once, 0 to 255", &mut config.failed),
+                        _ => ("'replacing NUMBER PATH', each number once, 0 to 255", &mut config.replacing),
+                    };
                     let (slot, path) = rest.split_once(' ').ok_or(wrong(number, expected))?;
                     let slot = slot.parse().ok().filter(|slot| *slot < 256).ok_or(wrong(number, expected))?;
-                    if path.is_empty() || config.replacing.insert(slot, path.into()).is_some() {
+                    if path.is_empty() || paths.insert(slot, path.into()).is_some() {
                         return Err(wrong(number, expected));
                     }
+                }
+                "former" => {
+                    let expected = "'former NUMBER SECONDS PATH', at most 64";
+                    let former = parse_former(rest).ok_or(wrong(number, expected))?;
+                    if config.former.len() >= FORMER_MAX {
+                        return Err(wrong(number, expected));
+                    }
+                    config.former.push(former);
                 }
                 // A second line with the same spare changes nothing.
                 "spare" if config.spares.iter().any(|spare| spare.as_os_str() == rest) => {}
@@ -110,7 +176,7 @@ impl Config {
                 _ => {
                     return Err(wrong(
                         number,
-                        "id, device, joining, replacing, spare, throttle or a comment",
+                        "id, device, joining, replacing, failed, former, spare, throttle or a comment",
                     ));
                 }
             }
@@ -123,6 +189,13 @@ impl Config {
 pub(crate) fn one_line(path: &Path) -> Result<&str, FolderError> {
     let text = path.to_str().filter(|text| !text.contains(['\n', '\r']) && !text.is_empty());
     text.ok_or_else(|| FolderError::Path { path: path.to_path_buf() })
+}
+
+fn parse_former(text: &str) -> Option<Former> {
+    let (slot, rest) = text.split_once(' ')?;
+    let (until, path) = rest.split_once(' ')?;
+    let slot = slot.parse().ok().filter(|slot| *slot < 256)?;
+    (!path.is_empty()).then_some(Former { slot, until: until.parse().ok()?, path: path.into() })
 }
 
 fn parse_id(text: &str) -> Option<VolumeId> {
@@ -149,6 +222,8 @@ mod tests {
             devices: [(0, place("device-00.pantile", false)), (3, place("/dev/disk with spaces", true))]
                 .into(),
             replacing: [(0, "new disk".into())].into(),
+            failed: [(1, "/dev/old disk".into())].into(),
+            former: vec![Former { slot: 2, until: 1_700_000_000, path: "/dev/older disk".into() }],
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
         };
@@ -161,6 +236,10 @@ mod tests {
             ("device 0 device", "device 3 device"),
             ("replacing 0 new", "replacing 256 new"),
             ("replacing 0 new disk", "replacing 0"),
+            ("former 2 ", "former 256 "),
+            ("former 2 1700000000 /dev/older disk", "former 2 1700000000"),
+            ("failed 1 ", "failed 256 "),
+            ("failed 1 /dev/old disk", "failed 1"),
             ("throttle 5000", "throttle 0"),
             ("spare /dev/spare", "spare"),
             ("spare", "spar"),

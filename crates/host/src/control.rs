@@ -187,9 +187,17 @@ impl Answer {
         Answer::Fault { kind: error.kind(), text: error.to_string() }
     }
 
+    /// Returns the answer for an order to a volume that failed; `vol` is the folder in shell
+    /// syntax.
+    pub(crate) fn fault_of(error: &FolderError, vol: &str) -> Answer {
+        Answer::Fault { kind: error.kind(), text: error.text_of(vol) }
+    }
+
     /// Returns the answer after a panic of this program.
-    pub(crate) fn own_fault<T>(_panic: T) -> Answer {
-        let text = "a fault of pantile itself, not of yours: nothing was changed but what 'pantile status' shows; please report it with serve.log".into();
+    pub(crate) fn own_fault(vol: &str) -> Answer {
+        let text = format!(
+            "a fault of pantile itself, not of yours: nothing was changed but what 'pantile status {vol}' shows; please report it with serve.log"
+        );
         Answer::Fault { kind: FaultKind::System, text }
     }
 }
@@ -513,6 +521,9 @@ pub struct EventReport {
     pub text: String,
     /// The device, if it is of one.
     pub device: Option<u32>,
+    /// The path that this device had then, if it is known.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
 }
 
 /// Bad metadata of a device, found by a scrub.

@@ -686,9 +686,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps the new state of a copy that is to replace a device.
-    pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
-        self.volume.handle(Event::Copy { slot, what, reason, errno });
+    /// Keeps an event that the host alone knows.
+    pub(crate) fn note_event(&mut self, slot: Option<Slot>, what: EventKind, (reason, errno): (Reason, i32)) {
+        self.volume.handle(Event::Happened { slot, what, reason, errno });
     }
 
     /// Puts away what serves only a volume that goes on; the next flush waits for it.

@@ -96,7 +96,7 @@ impl fmt::Display for HostError {
                 write!(out, "too many devices are gone to write anything that lasts; bring devices back")
             }
             HostError::Failed(Failure::NotOpen) => {
-                write!(out, "the volume could not be opened; 'pantile status' says why")
+                write!(out, "the volume could not be opened; its status says why")
             }
             HostError::Failed(Failure::ReadOnly) => {
                 write!(out, "the volume is open to be read only; serve it without --read-only to write")
@@ -169,7 +169,7 @@ impl fmt::Display for HostError {
             ),
             HostError::NoMemory { max_bytes } => write!(
                 out,
-                "the {max_bytes} bytes for writes under way did not become free in time; a device hangs, look at 'pantile status'"
+                "the {max_bytes} bytes for writes under way did not become free in time; a device hangs, as its status shows"
             ),
             HostError::Thread { errno } => write!(
                 out,
@@ -203,7 +203,7 @@ impl fmt::Display for HostError {
                 write!(out, "there is no device {}; the volume has devices 0 to {}", slot.0, slots - 1)
             }
             HostError::NoDevice { slot } => {
-                write!(out, "slot {} has no device; give it one with 'pantile replace'", slot.0)
+                write!(out, "slot {} has no device; give it one", slot.0)
             }
             HostError::SlotTaken { slot } => {
                 write!(out, "slot {} has a device; declare it failed first", slot.0)

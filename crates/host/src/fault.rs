@@ -1,6 +1,7 @@
 //! Errors of a volume in a folder: their text, with the command that helps, and their exit status.
 
 use crate::HostError;
+use crate::text::quoted;
 use pantile_code::{CodeError, StudyOnly};
 use pantile_device::{DeviceError, Remedy};
 use pantile_format::FormatError;
@@ -396,8 +397,9 @@ impl fmt::Display for FolderError {
         match self {
             FolderError::NotAVolume { folder } => write!(
                 out,
-                "{} is not the folder of a volume; make one with 'pantile create' or find its devices with 'pantile assemble'",
-                folder.display()
+                "{} is not the folder of a volume; 'pantile create {} DEVICE...' makes one, 'pantile assemble --scan --dry-run' finds those that are there",
+                folder.display(),
+                quoted(folder)
             ),
             FolderError::NotEmpty { folder } => {
                 write!(out, "{} is there and not empty; name a new folder", folder.display())
@@ -429,7 +431,7 @@ impl fmt::Display for FolderError {
             }
             FolderError::Config { path, line, expected } => write!(
                 out,
-                "{}, line {line}: expected {expected}; mend it, or let 'pantile assemble' make another folder from the devices",
+                "{}, line {line}: expected {expected}; mend it, or let 'pantile assemble DEVICE... --into NEW' make another folder from the devices",
                 path.display()
             ),
             FolderError::Path { path } => {
@@ -438,7 +440,7 @@ impl fmt::Display for FolderError {
             FolderError::Device(error) => write!(out, "{error}"),
             FolderError::Host(error @ HostError::Open(OpenError::TooFewDevices { .. })) => write!(
                 out,
-                "{error}; 'pantile assemble' takes all that are there, also those taken out by 'pantile fail'"
+                "{error}; 'pantile assemble DEVICE... --into NEW' takes all that are there, also those that were declared failed"
             ),
             FolderError::Host(error) => write!(out, "{error}"),
             FolderError::Format(error) => write!(out, "{error}"),
@@ -488,7 +490,7 @@ impl fmt::Display for FolderError {
                 if let Some(why) = why {
                     write!(out, " ({why})")?;
                 }
-                write!(out, "; bring them back or use 'pantile assemble'")
+                write!(out, "; bring them back, or name others: 'pantile assemble DEVICE... --into NEW'")
             }
             FolderError::NothingFound { first } => {
                 write!(out, "none of the devices given is one of a volume")?;
@@ -559,15 +561,13 @@ impl fmt::Display for FolderError {
             ),
             FolderError::BeingReplaced { slot, by } => write!(
                 out,
-                "device {} is not replaced by {} any more, but one of the two does not answer yet; try again when 'pantile status' shows no copy",
+                "device {} is not replaced by {} any more, but one of the two does not answer yet; try again when the status shows no copy",
                 slot.0,
                 by.display()
             ),
-            FolderError::NotReplaced { slot } => write!(
-                out,
-                "device {} is not being replaced by a copy: there is nothing to cancel; 'pantile status' shows what is replaced",
-                slot.0
-            ),
+            FolderError::NotReplaced { slot } => {
+                write!(out, "device {} is not being replaced by a copy: there is nothing to cancel", slot.0)
+            }
             FolderError::NotThatDevice { path, slot, found } => {
                 write!(
                     out,
@@ -578,7 +578,7 @@ impl fmt::Display for FolderError {
                     Some(found) => write!(out, "is device {}, not device {}", found.0, slot.0)?,
                     None => write!(out, "holds nothing of this volume")?,
                 }
-                write!(out, "; 'pantile status' says what is missing")
+                Ok(())
             }
             FolderError::OwnDevice { path, slot: Some(slot) } => {
                 write!(out, "{} is device {} of this volume; give another", path.display(), slot.0)
@@ -591,7 +591,7 @@ impl fmt::Display for FolderError {
             ),
             FolderError::OwnDevice { path, slot: None } => write!(
                 out,
-                "{} is a spare of this volume and takes the place of the next device that is lost; 'pantile remove-spare' takes it back",
+                "{} is a spare of this volume and takes the place of the next device that is lost",
                 path.display()
             ),
             FolderError::RelativePath { path } => write!(
@@ -632,11 +632,11 @@ impl fmt::Display for FolderError {
             }
             FolderError::TooManySpares => write!(
                 out,
-                "the volume has {} spares, and no more fit its folder; give one back first (pantile remove-spare)",
+                "the volume has {} spares, and no more fit its folder; give one back first",
                 crate::config::SPARES_MAX
             ),
             FolderError::NoScrub => {
-                write!(out, "no scrub is under way; begin one with: pantile scrub VOL")
+                write!(out, "no scrub is under way")
             }
             FolderError::NoAnswer { folder, after } => write!(
                 out,
@@ -660,6 +660,32 @@ impl fmt::Display for FolderError {
                 write!(out, "there is no device {device}; the volume has devices 0 to {}", devices - 1)
             }
         }
+    }
+}
+
+impl FolderError {
+    /// Returns the text with the command that helps; `vol` is the folder in shell syntax.
+    pub fn text_of(&self, vol: &str) -> String {
+        let helps = match self {
+            FolderError::BeingReplaced { .. } | FolderError::NotReplaced { .. } => {
+                format!("'pantile status {vol}' shows what is replaced")
+            }
+            FolderError::NotThatDevice { .. } => format!("'pantile status {vol}' says what is missing"),
+            FolderError::OwnDevice { path, slot: None } => {
+                format!("'pantile remove-spare {vol} {}' takes it back", quoted(path))
+            }
+            FolderError::TooManySpares => format!("'pantile remove-spare {vol} SPARE' gives it back"),
+            FolderError::NoScrub => format!("begin one with: pantile scrub {vol}"),
+            FolderError::ReadOnly => format!("'pantile stop {vol} && pantile serve {vol}' does so"),
+            FolderError::Host(HostError::NoDevice { slot }) => {
+                format!("'pantile replace {vol} {} NEW' does so", slot.0)
+            }
+            FolderError::Host(HostError::NoMemory { .. } | HostError::Failed(Failure::NotOpen)) => {
+                format!("'pantile status {vol}' prints it")
+            }
+            _ => return self.to_string(),
+        };
+        format!("{self}; {helps}")
     }
 }
 

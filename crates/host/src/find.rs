@@ -6,7 +6,7 @@
 use crate::FolderError;
 use crate::claim::{self, Own};
 use crate::disks::{Mount, plain};
-use crate::folder::{Assembled, Looked, NOTHING, of_devices};
+use crate::folder::{Assembled, Folder, Looked, NOTHING, of_devices};
 use crate::memory::BLOCK;
 use crate::opening::open_as;
 use crate::superblocks::{copy_under_way, newest_superblock};
@@ -14,6 +14,8 @@ use crate::timely::{PATIENCE, Timely};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError};
 use pantile_format::volume::{Claim, Superblock, VolumeId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +53,8 @@ pub struct FoundVolume {
     pub served_by: Option<(u32, String)>,
     /// Process and host of a claim that was not given back: only watching it tells if it is served.
     pub claimed_by: Option<(u32, String)>,
+    /// Its folder, as the server on this machine was told.
+    pub served_from: Option<PathBuf>,
     /// Its devices; an error if they contradict each other.
     pub state: Result<Assembled, FolderError>,
 }
@@ -61,26 +65,38 @@ struct Seen {
     superblock: Option<Superblock>,
     /// The superblock of an unfinished copy.
     copy: Option<Superblock>,
+    /// The fault of a device that another process has open.
+    in_use: Option<String>,
 }
 
-/// Returns the volumes that have a part on these devices. Nothing is written.
+/// Returns the volumes that have a part on these devices. Nothing is written. A device that another
+/// process has open counts only if its claim says that its volume is served.
 pub fn find_volumes(paths: &[PathBuf]) -> FoundVolumes {
-    find_by(paths, PATIENCE, |path| open_as(path, Access::ReadOnly, Instant::now()))
+    find_by(paths, PATIENCE, |path, access| open_as(path, access, Instant::now()))
 }
 
 fn find_by(
     paths: &[PathBuf],
     patience: Duration,
-    open: impl Fn(&Path) -> Result<Arc<dyn Device>, DeviceError> + Sync,
+    open: impl Fn(&Path, Access) -> Result<Arc<dyn Device>, DeviceError> + Sync,
 ) -> FoundVolumes {
     let look = |path: &PathBuf| {
-        let device = match open(path) {
+        let mut in_use = None;
+        let opened = open(path, Access::ReadOnly).or_else(|error| match error {
+            DeviceError::InUse { .. } => {
+                in_use = Some(error.to_string());
+                open(path, Access::Beside)
+            }
+            error => Err(error),
+        });
+        let device = match opened {
             Err(DeviceError::Gone { errno: NO_MEDIUM, .. } | DeviceError::TooSmall { .. }) => return None,
             Err(error) => return Some(Err(error.to_string())),
             Ok(device) => device,
         };
-        Some(see(device, patience))
+        Some(see(device, patience).map(|seen| Seen { in_use, ..seen }))
     };
+    let own = Own::new().ok();
     let mut found = FoundVolumes::default();
     let mut seen: Vec<(PathBuf, Seen)> = Vec::new();
     for paths in paths.chunks(BESIDE) {
@@ -94,6 +110,9 @@ fn find_by(
                     Err(error) => Some(Err(format!("it was not read: {error}"))),
                 };
                 match ended {
+                    Some(Ok(seen)) if seen.in_use.is_some() && !seen.is_served(own.as_ref()) => {
+                        found.left_out.push((path.clone(), seen.in_use.unwrap_or_default()));
+                    }
                     Some(Ok(device)) => seen.push((path.clone(), device)),
                     Some(Err(why)) => found.left_out.push((path.clone(), why)),
                     None => {}
@@ -101,7 +120,6 @@ fn find_by(
             }
         });
     }
-    let own = Own::new().ok();
     let ids: BTreeSet<VolumeId> = seen.iter().filter_map(|(_, seen)| Some(seen.of()?.volume)).collect();
     found.volumes = ids.into_iter().filter_map(|id| volume_of(id, &seen, own.as_ref())).collect();
     found.volumes.sort_by(|one, other| (&one.name, one.volume).cmp(&(&other.name, other.volume)));
@@ -119,12 +137,19 @@ fn see(device: Arc<dyn Device>, patience: Duration) -> Result<Seen, String> {
         let mut front = AlignedBuf::zeroed(BLOCK);
         timely.read_at(0, front.whole_mut()).map_err(|error| error.to_string())?;
     }
-    Ok(Seen { device, superblock, copy })
+    Ok(Seen { device, superblock, copy, in_use: None })
 }
 
 impl Seen {
     fn of(&self) -> Option<&Superblock> {
         self.superblock.as_ref().or(self.copy.as_ref())
+    }
+
+    /// True if a process of this machine serves the volume of the device, by its claim.
+    fn is_served(&self, own: Option<&Own>) -> bool {
+        let Some((of, own)) = self.of().zip(own) else { return false };
+        let claims = claim::held(&[Some(self.device.clone())], of, None);
+        claims.iter().any(|claim| own.serves(&claim.claimant) == Some(true))
     }
 }
 
@@ -150,6 +175,7 @@ fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Optio
         Some((claim.claimant.process, claim.claimant.host.clone()))
     };
     let (served_by, claimed_by) = (claimant(Some(true)), claimant(None));
+    let served_from = served_by.as_ref().and_then(|(process, _)| folder_of(*process, id));
     // A device whose front was overwritten is known by the place of the copy behind its chunks.
     let can_be_its = seen.iter().filter(|(_, seen)| seen.of().is_none() || is_own(seen));
     let looked: Vec<Looked> =
@@ -159,7 +185,24 @@ fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Optio
     if let Ok(found) = &mut state {
         found.left_out.retain(|(path, why)| why != NOTHING || paths.contains(path));
     }
-    Some(FoundVolume { name: newest.name.clone(), volume: id, paths, served_by, claimed_by, state })
+    Some(FoundVolume {
+        name: newest.name.clone(),
+        volume: id,
+        paths,
+        served_by,
+        claimed_by,
+        served_from,
+        state,
+    })
+}
+
+/// Returns the folder of the volume that a process serves, by its arguments; `None`: they name no
+/// folder of that volume.
+fn folder_of(process: u32, id: VolumeId) -> Option<PathBuf> {
+    let words = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let folders = words.split(|&byte| byte == 0).filter_map(|word| word.strip_prefix(b"volume="));
+    let mut folders = folders.map(|folder| PathBuf::from(OsStr::from_bytes(folder)));
+    folders.find(|folder| Folder::named_in(folder).is_ok_and(|config| config.volume == id))
 }
 
 /// The use of a block device by the system.
@@ -283,7 +326,7 @@ mod tests {
         dead.layer().keep(OpKind::Read, 0..u64::MAX);
         let paths = ["dead", "well", "empty"].map(PathBuf::from);
         let begun = Instant::now();
-        let found = find_by(&paths, Duration::from_millis(200), |path| match path.to_str() {
+        let found = find_by(&paths, Duration::from_millis(200), |path, _| match path.to_str() {
             Some("dead") => Ok(dead.clone()),
             Some("empty") => {
                 let at = pantile_device::Site {
@@ -310,7 +353,7 @@ mod tests {
         let members: Vec<Option<Arc<dyn Device>>> = devices.iter().cloned().map(Some).collect();
         let paths: Vec<PathBuf> = (0..devices.len()).map(|at| PathBuf::from(at.to_string())).collect();
         let find = || {
-            let open = |path: &Path| {
+            let open = |path: &Path, _| {
                 let at: usize = path.to_string_lossy().parse().expect("a number");
                 Ok(devices[at].clone())
             };
@@ -329,6 +372,29 @@ mod tests {
         assert_eq!(find(), (None, Some(process)), "it is of another machine");
         claim::give_back(&members, &superblock, &own);
         assert_eq!(find(), (None, None));
+    }
+
+    #[test]
+    fn the_folder_of_a_server_is_that_of_its_arguments_if_it_is_its_volume() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let id = VolumeId([7; 16]);
+        let text = format!("pantile volume 1\nid {id}\n");
+        fs::write(folder.path().join("volume.conf"), text).expect("a file");
+        let mut server = std::process::Command::new("sh")
+            .args(["-c", "read line", "sh"])
+            .arg(format!("volume={}", folder.path().display()))
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let of = |id| folder_of(server.id(), id);
+        // The system sets the arguments a moment after the program has begun.
+        let begun = Instant::now();
+        while of(id).is_none() && begun.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!((of(id).as_deref(), of(VolumeId([8; 16]))), (Some(folder.path()), None));
+        drop(server.stdin.take());
+        let _ = server.wait();
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub struct Opened {
     pub joining: Vec<(Slot, Arc<dyn Device>)>,
     /// Differences from the folder's lines, by slot.
     pub problems: BTreeMap<u32, String>,
+    /// True if the process that opened the volume for writing before did not stop it in order.
+    pub left_behind: bool,
     /// Lines for the folder: each path that it names, in the slot of its device.
     pub places: BTreeMap<u32, Place>,
 }
@@ -181,6 +183,8 @@ impl Folder {
                 volume,
                 devices: devices.collect(),
                 replacing: BTreeMap::new(),
+                failed: BTreeMap::new(),
+                former: Vec::new(),
                 spares: Vec::new(),
                 throttle_bytes_per_s: None,
             };
@@ -286,6 +290,8 @@ impl Folder {
             volume: found.superblock.volume,
             devices: devices.collect(),
             replacing: found.replacing.clone(),
+            failed: BTreeMap::new(),
+            former: Vec::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };
@@ -336,7 +342,7 @@ impl Folder {
             return Err(FolderError::NotThatDevice { path: path.to_path_buf(), slot: Slot(slot), found });
         }
         let place = Place { path: path.to_path_buf(), joining: false };
-        self.change(|config| drop(config.devices.insert(slot, place)))
+        self.change(|config| config.give(slot, place))
     }
 
     /// Returns the path of a device; a relative one is beneath the folder.
@@ -439,7 +445,7 @@ impl Folder {
             }
         }
         let places = self.follow(lines, &mut problems);
-        Ok(Opened { geometry, superblock, devices, joining, problems, places })
+        Ok(Opened { geometry, superblock, devices, joining, problems, left_behind: false, places })
     }
 
     /// Moves each path to the slot of its device; `lines` has by slot the line whose device is
@@ -492,7 +498,7 @@ impl Folder {
 
     /// Opens the devices and runs the volume on them.
     pub fn host(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
-        let opened = self.open_devices()?;
+        let mut opened = self.open_devices()?;
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
         let fresh = fresh_history()?;
@@ -500,7 +506,7 @@ impl Folder {
             self.own = Some(Own::new()?);
         }
         let own = self.own.as_ref().expect("it was just made");
-        claim::take(&opened.devices, &opened.superblock, own, claim::WATCH)?;
+        opened.left_behind = claim::take(&opened.devices, &opened.superblock, own, claim::WATCH)?;
         mend_definitions(&opened);
         let beating = Beating::new(&opened.superblock, own);
         let opening =

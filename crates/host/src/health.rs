@@ -1,13 +1,18 @@
 //! Findings: problems of a volume as values. Text, JSON, the verdict and every exit status follow
 //! from them.
 
+use crate::Config;
+use crate::config::Former;
 use crate::control::{
     DeviceReport, DeviceWord, EventReport, RangeReport, ScrubReport, ServerReport, StatusReport, Verdict,
 };
 use crate::memory::BLOCK;
+use pantile_device::path_in;
 use pantile_format::volume::{Claim, Claimant};
 use pantile_volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// A problem of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,10 +97,11 @@ impl StatusReport {
         self.findings.iter().any(|finding| finding.kind == kind)
     }
 
-    /// Adds the finding that the last server ended without an order and none is running.
-    pub fn server_ended(self, why: &str) -> StatusReport {
+    /// Adds the finding that the last server ended without an order and none is running; `vol` is
+    /// the folder in shell syntax.
+    pub fn server_ended(self, why: &str, vol: &str) -> StatusReport {
         let text = format!(
-            "The last server was not stopped: {why} What was not flushed then is lost; serve.log says more, 'pantile serve' starts another."
+            "The last server was not stopped: {why} What was not flushed then is lost; serve.log says more, 'pantile serve {vol}' starts another."
         );
         let ended = Finding::new(FindingKind::ServerEnded, Verdict::Warned, text);
         let mut findings = self.findings.clone();
@@ -113,7 +119,7 @@ pub(crate) fn of_mishap(text: String) -> Finding {
 }
 
 /// Returns the finding for a claim that is held although the volume is not served here.
-pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
+pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim, vol: &str) -> Finding {
     let Claimant { host, process, .. } = &claim.claimant;
     let who = format!("process {process} on host '{host}'");
     let (kind, text) = match serves {
@@ -124,7 +130,7 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
         Some(false) => (
             FindingKind::ServerEnded,
             format!(
-                "The last server, {who}, was not stopped in order: unflushed writes are lost; 'pantile serve' starts another."
+                "The last server, {who}, was not stopped in order: unflushed writes are lost; 'pantile serve {vol}' starts another."
             ),
         ),
         None => (
@@ -136,6 +142,19 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
         ),
     };
     Finding::new(kind, Verdict::Warned, text)
+}
+
+/// Returns the sentence on lost devices of a volume, which is given in shell syntax.
+pub fn of_lost(lost: &[u32], vol: &str) -> String {
+    let numbers: Vec<String> = lost.iter().map(u32::to_string).collect();
+    let are = match lost {
+        [_] => format!("Device {} is lost", numbers[0]),
+        _ => format!("Devices {} are lost", numbers.join(", ")),
+    };
+    let first = numbers.first().map_or("0", String::as_str);
+    format!(
+        "{are}: 'pantile status {vol}' says why, 'pantile replace {vol} {first} NEW' puts in another, 'pantile add-spare {vol} NEW' does so each time."
+    )
 }
 
 /// Returns a number with its noun.
@@ -200,35 +219,82 @@ pub(crate) fn range_report(range: &RangeNote) -> RangeReport {
     }
 }
 
-pub(crate) fn event_report(event: &EventNote) -> EventReport {
+/// Longest time between the change of a device in the folder and its event.
+const CHANGE_S_MAX: i64 = 60;
+
+/// Returns events, with the paths that their devices had then; `root` is the folder of the volume.
+pub(crate) fn event_reports(events: &[EventNote], root: &Path, config: Option<&Config>) -> Vec<EventReport> {
+    // By slot, the path of its device after the events that are still to be looked at.
+    let mut paths: BTreeMap<u32, Option<PathBuf>> = BTreeMap::new();
+    let mut former: Vec<&Former> = config.map_or(Vec::new(), |config| config.former.iter().collect());
+    // By slot, the path of the new device, if the event after is that of its coming.
+    let mut comes: BTreeMap<u32, Option<PathBuf>> = BTreeMap::new();
+    let mut reports: Vec<EventReport> = Vec::new();
+    for event in events.iter().rev() {
+        let slot = event.slot.map(|slot| slot.0);
+        let mut path = None;
+        if let Some(slot) = slot {
+            let now = || config.and_then(|config| config.path_of(slot)).cloned();
+            let known = paths.entry(slot).or_insert_with(now);
+            path.clone_from(known);
+            let came = comes.remove(&slot);
+            if let (EventKind::SPARE_TAKEN, Some(new)) = (event.what, came) {
+                path = new;
+            }
+            if matches!(event.what, EventKind::NEW | EventKind::COPY_TAKEN) {
+                comes.insert(slot, known.clone());
+                // Changes without an event are left out.
+                former.retain(|one| one.slot != slot || one.until <= event.at + CHANGE_S_MAX);
+                let last = former.iter().rposition(|one| one.slot == slot);
+                let last = last.filter(|&at| former[at].until >= event.at - CHANGE_S_MAX);
+                *known = last.map(|at| former.remove(at).path.clone());
+            }
+        }
+        reports.push(event_report(event, path.map(|path| path_in(root, &path))));
+    }
+    reports.reverse();
+    reports
+}
+
+fn event_report(event: &EventNote, path: Option<PathBuf>) -> EventReport {
     let device = event.slot.map(|slot| slot.0);
+    let at = path.as_ref().map(|path| path.display().to_string());
     let which = device.map_or("A device".into(), |device| format!("Device {device}"));
+    // The device of the event, and a new one that is its subject.
+    let of = at.as_ref().map_or(which.clone(), |at| format!("{which} ({at})"));
+    let new = at.as_ref().map_or(String::new(), |at| format!(", {at},"));
     let at_byte = event.value.saturating_mul(BLOCK as u64);
     let text = match event.what {
-        EventKind::LOST => format!("{which} was lost: {}.", reason(event.reason, event.errno)),
-        EventKind::BACK => format!("{which} came back."),
-        EventKind::NEW => format!("{which} is a new one from then on."),
-        EventKind::WHOLE => format!("{which} has all that it should have."),
+        EventKind::LOST => format!("{of} was lost: {}.", reason(event.reason, event.errno)),
+        EventKind::BACK => format!("{of} came back."),
+        EventKind::NEW => format!("{of} is a new one from then on."),
+        EventKind::WHOLE => format!("{of} has all that it should have."),
         EventKind::SCRUB_BEGUN => "A scrub began.".into(),
         EventKind::SCRUB_ENDED if event.value == 0 => "The scrub ended and had found nothing bad.".into(),
         EventKind::SCRUB_ENDED => format!("The scrub ended; stripes found bad: {}.", event.value),
         EventKind::DATA_LOST => format!("Data were lost, from byte {at_byte} on."),
-        EventKind::COPY_BEGUN => format!("{which} began to be copied to a new one that is to replace it."),
-        EventKind::COPY_TAKEN => format!("{which} was replaced by its copy."),
+        EventKind::COPY_BEGUN => format!("{of} began to be copied to a new one that is to replace it."),
+        EventKind::COPY_TAKEN => format!("{which} was replaced by its copy{}.", new.trim_end_matches(',')),
         EventKind::COPY_CANCELLED => {
-            format!("The copy that was to replace {which} was cancelled; {which} stays.")
+            format!("The copy that was to replace {of} was cancelled; the device stays.")
         }
         EventKind::COPY_FAILED => {
             let why = copy_reason(event);
-            format!("The copy that was to replace {which} failed{why}; {which} stays.")
+            format!("The copy that was to replace {of} failed{why}; the device stays.")
+        }
+        EventKind::SPARE_TAKEN => {
+            format!("A spare{new} took the place of {}.", which.replacen("Device", "device", 1))
+        }
+        EventKind::SERVER_KILLED => {
+            "The volume was opened again: the server before was not stopped in order, and what was not flushed then is lost.".into()
         }
         EventKind::ERRORS_CLEARED if event.slot.is_some() => {
-            format!("A person called {which} good; its errors are counted from now on.")
+            format!("A person called {of} good; its errors are counted from now on.")
         }
         EventKind::ERRORS_CLEARED => format!("A person called suspect data good, from byte {at_byte} on."),
         _ => "Something happened that this version does not know.".into(),
     };
-    EventReport { at: event.at, text, device }
+    EventReport { at: event.at, text, device, path }
 }
 
 /// Returns the reason of a failed copy, in words.
@@ -239,7 +305,7 @@ fn copy_reason(event: &EventNote) -> String {
 
 /// Findings on failed copies, unless a new copy, another device or an operator's `--clear`
 /// followed.
-pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -> Vec<Finding> {
+pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote], vol: &str) -> Vec<Finding> {
     let counts = |event: &&EventNote| {
         matches!(
             event.what,
@@ -259,7 +325,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
         // The problem has said so already, with the name of the new device.
         let is_said = device.state != DeviceWord::Present || device.problem.is_some();
         let text = format!(
-            "The copy that was to replace device {slot} failed, {}{}; the device stays. Replace it by another, or 'pantile scrub VOL --clear {slot}' to keep it.",
+            "The copy that was to replace device {slot} failed, {}{}; the device stays. 'pantile replace {vol} {slot} NEW' replaces it by another, 'pantile scrub {vol} --clear {slot}' keeps it.",
             when(last.at),
             copy_reason(last)
         );
@@ -269,7 +335,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
 }
 
 /// Findings on lost, rebuilding and ailing devices.
-pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Finding> {
+pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool, vol: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in devices {
         let slot = device.device;
@@ -279,7 +345,7 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Find
             DeviceWord::Rebuilding if only_looks => (
                 FindingKind::DeviceRebuilding,
                 format!(
-                    "Device {slot} is not whole: its rebuild waits until the volume is served, or for 'pantile rebuild'."
+                    "Device {slot} is not whole: its rebuild waits until the volume is served, or for 'pantile rebuild {vol}'."
                 ),
             ),
             DeviceWord::Rebuilding => {
@@ -296,7 +362,11 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Find
 }
 
 /// Findings on known bad content of devices.
-pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> bool) -> Vec<Finding> {
+pub(crate) fn of_content(
+    devices: &[DeviceReport],
+    fails_reads: impl Fn(u32) -> bool,
+    vol: &str,
+) -> Vec<Finding> {
     let bad = devices.iter().filter(|device| device.state == DeviceWord::Present && device.bad_chunks > 0);
     let say = |device: &DeviceReport| {
         let slot = device.device;
@@ -305,7 +375,7 @@ pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> 
             false => "",
         };
         let text = format!(
-            "Device {slot} counts as lost in {} that {} wrong or unreadable there: scrub with --repair; if that does not last, replace it.{stays}",
+            "Device {slot} counts as lost in {} that {} wrong or unreadable there: 'pantile scrub {vol} --repair'; if that does not last, 'pantile replace {vol} {slot} NEW'.{stays}",
             count(device.bad_chunks, "chunk"),
             if device.bad_chunks == 1 { "is" } else { "are" },
         );
@@ -316,21 +386,21 @@ pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> 
 
 /// Findings of the last scrub that it left or could not repair. Data among the latter have a
 /// `DataLost` finding, too.
-pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport]) -> Vec<Finding> {
+pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport], vol: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut say =
         |text: String| findings.push(Finding::new(FindingKind::ScrubFound, Verdict::Degraded, text));
     if !scrub.repair {
         for bad in &scrub.metadata {
             say(format!(
-                "The scrub found {} of device {} bad and left them: scrub with --repair.",
+                "The scrub found {} of device {} bad and left them: 'pantile scrub {vol} --repair'.",
                 bad.what(),
                 bad.device
             ));
         }
         if scrub.metadata_devices > scrub.metadata.len() as u64 {
             say(format!(
-                "The scrub found superblocks, journals or maps of {} bad and left them: scrub with --repair.",
+                "The scrub found superblocks, journals or maps of {} bad and left them: 'pantile scrub {vol} --repair'.",
                 count(scrub.metadata_devices, "device")
             ));
         }
@@ -344,13 +414,13 @@ pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport]) -> Vec<Fin
         ];
         for (number, noun, what) in left.into_iter().filter(|&(number, ..)| is_left && number > 0) {
             let (found, them) = (count(number, noun), if number == 1 { "it" } else { "them" });
-            say(format!("The scrub found {found} {what} and left {them}: scrub with --repair."));
+            say(format!("The scrub found {found} {what} and left {them}: 'pantile scrub {vol} --repair'."));
         }
     }
     let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
     if unnamed > 0 {
         say(format!(
-            "The scrub found {} whose equations do not hold: scrub again with --repair to see what is left.",
+            "The scrub found {} whose equations do not hold: 'pantile scrub {vol} --repair' says what is left.",
             count(unnamed, "stripe")
         ));
     }
@@ -358,14 +428,14 @@ pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport]) -> Vec<Fin
 }
 
 /// Finding on past deaths of the running server.
-pub(crate) fn of_server(server: &ServerReport, up: &str) -> Option<Finding> {
+pub(crate) fn of_server(server: &ServerReport, up: &str, vol: &str) -> Option<Finding> {
     let times = match server.deaths {
         0 => return None,
         1 => "once".into(),
         more => format!("{more} times"),
     };
     let text = format!(
-        "The server has died {times} and was started again, the last time {up} ago: what was not flushed then is lost. serve.log says why; stop and serve it to forget this."
+        "The server has died {times} and was started again, the last time {up} ago: what was not flushed then is lost. serve.log says why; 'pantile stop {vol} && pantile serve {vol}' forgets this."
     );
     Some(Finding::new(FindingKind::ServerDied, Verdict::Warned, text))
 }
@@ -373,6 +443,52 @@ pub(crate) fn of_server(server: &ServerReport, up: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Paths of the past are those of the folder at that time, or none.
+    #[test]
+    fn an_event_names_the_path_that_its_device_had_then() {
+        let event = |what, slot, at| EventNote {
+            what,
+            reason: Reason::NONE,
+            slot: Some(pantile_volume::Slot(slot)),
+            errno: 0,
+            at,
+            value: 0,
+        };
+        let (lost, new) = (EventKind::LOST, EventKind::NEW);
+        let events = [
+            event(lost, 1, 50),
+            event(new, 1, 60),
+            event(lost, 1, 1000),
+            event(EventKind::SPARE_TAKEN, 1, 1000),
+            event(new, 1, 1000),
+            event(lost, 2, 1500),
+            event(EventKind::COPY_TAKEN, 1, 2000),
+            event(lost, 1, 2001),
+        ];
+        let mut config = Config::parse(
+            Path::new("c"),
+            "pantile volume 1\nid 00000000-0000-0000-0000-000000000000\ndevice 1 c\nfailed 2 x\n\
+             former 1 1000 a\nformer 1 1999 b\nformer 1 9000 gone\n",
+        )
+        .expect("lines");
+        let paths = |config: &Config| -> Vec<Option<String>> {
+            let reports = event_reports(&events, Path::new("/"), Some(config)).into_iter();
+            reports.map(|one| one.path.map(|path| path.display().to_string())).collect()
+        };
+        let known = |path: &str| Some(format!("/{path}"));
+        let (a, b, c, x) = (known("a"), known("b"), known("c"), known("x"));
+        // The spare is recorded before it comes.
+        let mut wanted = vec![None, a.clone(), a, b.clone(), b, x, c.clone(), c];
+        assert_eq!(paths(&config), wanted);
+        config.former.clear();
+        wanted[1..5].fill(None);
+        assert_eq!(paths(&config), wanted);
+        let texts = |at: usize| event_reports(&events, Path::new("/"), Some(&config))[at].text.clone();
+        assert_eq!(texts(5), "Device 2 (/x) was lost: for a reason that this version does not know.");
+        assert_eq!(texts(6), "Device 1 was replaced by its copy, /c.");
+        assert_eq!(texts(3), "A spare took the place of device 1.");
+    }
 
     #[test]
     fn a_time_is_said_as_a_date() {
@@ -387,11 +503,11 @@ mod tests {
     fn a_server_that_died_is_never_clean() {
         let clean = StatusReport::default().judged(Vec::new());
         assert_eq!(clean.verdict, Verdict::Clean);
-        let ended = clean.clone().server_ended("it was killed (SIGKILL).");
+        let ended = clean.clone().server_ended("it was killed (SIGKILL).", "v");
         assert_eq!((ended.verdict, ended.wrong.len()), (Verdict::Warned, 1));
         assert!(ended.has(FindingKind::ServerEnded));
         let lost = Finding::new(FindingKind::DataLost, Verdict::Failed, "x".into());
-        let failed = clean.judged(vec![lost]).server_ended("it was killed.");
+        let failed = clean.judged(vec![lost]).server_ended("it was killed.", "v");
         assert_eq!((failed.verdict, failed.wrong[0].as_str()), (Verdict::Failed, "x"));
     }
 }

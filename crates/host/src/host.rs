@@ -312,11 +312,16 @@ impl Host {
         self.call(move |engine| engine.clear_errors(slot))
     }
 
-    /// Records the new state of a copy that is to replace a device, as an event of the kinds
-    /// `COPY_*`.
-    pub(crate) fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) -> Result<(), HostError> {
+    /// Records what the host alone knows, as an event of the kinds `COPY_*`, `SPARE_TAKEN` and
+    /// `SERVER_KILLED`.
+    pub(crate) fn note_event(
+        &self,
+        slot: Option<Slot>,
+        what: EventKind,
+        why: (Reason, i32),
+    ) -> Result<(), HostError> {
         self.call(move |engine| {
-            engine.note_copy(slot, what, why);
+            engine.note_event(slot, what, why);
             Ok(())
         })
     }

@@ -72,7 +72,7 @@ pub use find::{DeviceUse, FoundVolume, FoundVolumes, files_of, find_volumes, idl
 pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened, wipe};
 pub use geometry::{numbers, usual_geometry, usual_placement};
 pub use handle::Handle;
-pub use health::{Finding, FindingKind, when};
+pub use health::{Finding, FindingKind, of_lost, when};
 pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes};
 pub use latency::Latency;
 pub use left::{LEFT_BEHIND, threads_waiting_for_devices};
@@ -87,7 +87,7 @@ pub use scratch::open_scratch;
 pub use served::{EpochError, ServedEpoch, nbd_uri};
 pub use service::{Deaths, Service};
 pub use slowness::Slow;
-pub use text::{harmless, is_harmless};
+pub use text::{harmless, is_harmless, quoted};
 
 /// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed
 /// parity: for pages that quote it.

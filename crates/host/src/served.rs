@@ -14,6 +14,7 @@
 //! server. An epoch has a connection of its own: when that is closed, the epoch ends by its policy.
 
 use crate::control::{CONTROL_SOCKET, PATIENCE_LONG, connect, say};
+use crate::text::quoted;
 use crate::{Answer, EpochId, EpochOptions, FaultKind, FolderError, Order};
 use std::fmt;
 use std::io::ErrorKind;
@@ -89,8 +90,9 @@ impl ServedEpoch {
             .map_err(|error| not_served(&FolderError::file("find", folder, &error)))?;
         let Some(stream) = connect(&folder).map_err(|error| not_served(&error))? else {
             let text = format!(
-                "{} is not served, and an epoch lives in its server; start it with 'pantile serve'",
-                folder.display()
+                "{} is not served, and an epoch lives in its server; 'pantile serve {}' starts it",
+                folder.display(),
+                quoted(&folder)
             );
             return Err(EpochError::NotServed { text });
         };
@@ -181,8 +183,9 @@ impl ServedEpoch {
         let socket = self.folder.join(CONTROL_SOCKET);
         EpochError::Gone {
             text: format!(
-                "the server behind {} {what}: the epoch counts as a whole or not at all, which the volume shows once 'pantile serve' runs again",
-                socket.display()
+                "the server behind {} {what}: the epoch counts as a whole or not at all, which the volume shows when it is served again: 'pantile serve {}'",
+                socket.display(),
+                quoted(&self.folder)
             ),
         }
     }

@@ -22,15 +22,18 @@ use crate::Place;
 use crate::claim::{self, Own};
 use crate::config::SPARES_MAX;
 use crate::control::{Answer, Order};
+use crate::engine::unix_time;
 use crate::folder::{Folder, Opened, check_no_volume, check_to_make, ran_separately, wipe};
+use crate::health;
 use crate::locks::{lock, wait_for};
 use crate::opening::{CLOSING, identity_soon, open_soon};
 use crate::superblocks::{newest_superblock, newest_superblock_of};
+use crate::text::quoted;
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Superblock};
-use pantile_volume::{DeviceState, DeviceStatus, Found, Geometry, Losses, Scrub, Slot};
+use pantile_volume::{DeviceState, DeviceStatus, EventKind, Found, Geometry, Losses, Reason, Scrub, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +67,8 @@ pub struct Service {
     known: Mutex<Arc<Known>>,
     /// True while the volume is opened again.
     revives: AtomicBool,
+    /// The folder.
+    root: PathBuf,
     ending: Mutex<bool>,
     ended: Condvar,
     mishaps: Mishaps,
@@ -123,12 +128,13 @@ impl State {
 
     /// Closes devices that ran separately and that the volume does without: nothing is written to
     /// them until the operator says so.
-    fn leave_those_apart(&mut self, host: &Host) {
+    fn leave_those_apart(&mut self, host: &Host, vol: &str) {
         let Ok(Report { status, .. }) = host.report() else { return };
         for (slot, history) in status.apart {
             let _ = host.fail(slot);
             self.devices[slot.0 as usize] = None;
-            let what_to_do = format!("'pantile replace {} --yes' with it or another rebuilds it", slot.0);
+            let what_to_do =
+                format!("'pantile replace {vol} {} NEW --yes' with it or another rebuilds it", slot.0);
             let why = ran_separately(history, status.histories_forgotten);
             self.problems.insert(slot.0, format!("{why}, and is left as it is; {what_to_do}"));
         }
@@ -165,7 +171,11 @@ impl Service {
     /// Opens the volume of a folder.
     pub fn start(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host(options.clone())?;
+        let left_behind = opened.left_behind;
         let service = Service::with(folder, (host, options), opened, false);
+        if left_behind {
+            let _ = service.host().note_event(None, EventKind::SERVER_KILLED, (Reason::NONE, 0));
+        }
         service.look_after();
         Ok(service)
     }
@@ -195,6 +205,7 @@ impl Service {
         opened: Opened,
         only_looks: bool,
     ) -> Service {
+        let root = folder.root().to_path_buf();
         let mut state = State {
             folder: Some(folder),
             devices: Vec::new(),
@@ -211,7 +222,7 @@ impl Service {
         };
         state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
-        state.leave_those_apart(&host);
+        state.leave_those_apart(&host, &quoted(&root));
         Service {
             running: Mutex::new(Arc::new(host)),
             options,
@@ -223,11 +234,17 @@ impl Service {
             known: Mutex::new(Arc::new(Known::of(&state))),
             state: Mutex::new(state),
             revives: AtomicBool::new(false),
+            root,
             ending: Mutex::new(false),
             ended: Condvar::new(),
             mishaps: Mishaps::default(),
             planted: Planted::default(),
         }
+    }
+
+    /// Returns the folder in shell syntax, for the commands in messages.
+    fn vol(&self) -> String {
+        quoted(&self.root)
     }
 
     /// Returns a client's handle.
@@ -324,13 +341,14 @@ impl Service {
     /// Obeys an order. An order that panics is a fault of this program: the answer says so, and the
     /// service goes on.
     pub fn obey(&self, order: &Order) -> Answer {
-        self.mishaps.guard(Part::Orders, || self.obey_it(order)).unwrap_or_else(Answer::own_fault)
+        let obeyed = self.mishaps.guard(Part::Orders, || self.obey_it(order));
+        obeyed.unwrap_or_else(|_| Answer::own_fault(&self.vol()))
     }
 
     fn obey_it(&self, order: &Order) -> Answer {
         let done = |text: String| Answer::Done { text };
         if self.reads_only && !matches!(order, Order::Status | Order::Stop) {
-            return Answer::fault(&FolderError::ReadOnly);
+            return Answer::fault_of(&FolderError::ReadOnly, &self.vol());
         }
         let result = match order {
             Order::Status => self.status().map(|report| Answer::Status(Box::new(report))),
@@ -393,7 +411,7 @@ impl Service {
                 ended.map(|()| done(format!("Epoch {epoch} is aborted; everything is as before it.")))
             }
         };
-        result.unwrap_or_else(|error| Answer::fault(&error))
+        result.unwrap_or_else(|error| Answer::fault_of(&error, &self.vol()))
     }
 
     fn scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
@@ -481,7 +499,7 @@ impl Service {
     /// A device that was taken out on purpose does not come back by itself at the next start.
     fn forget(&self, state: &mut State, slot: Slot) -> Result<(), FolderError> {
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
-        folder.change(|config| drop(config.devices.remove(&slot.0)))?;
+        folder.change(|config| config.declare_failed(slot.0))?;
         state.devices[slot.0 as usize] = None;
         Ok(())
     }
@@ -632,7 +650,7 @@ impl Service {
         };
         state.take(opened.devices, opened.joining, opened.problems);
         let _ = host.set_evicts_slow(state.evicts_slow);
-        state.leave_those_apart(&host);
+        state.leave_those_apart(&host, &self.vol());
         *lock(&self.running) = Arc::new(host);
         Ok(())
     }
@@ -681,7 +699,10 @@ impl Service {
         let place = Place { path: path.to_path_buf(), joining: found == Found::Blank };
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| {
-            config.devices.insert(slot.0, place);
+            match found {
+                Found::Blank => config.give_new(slot.0, place, unix_time()),
+                Found::Stale => config.give(slot.0, place),
+            }
             config.replacing.remove(&slot.0);
             config.spares.retain(|spare| spare != path);
         })?;
@@ -714,6 +735,7 @@ impl Service {
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| {
             config.spares.retain(|spare| spare != path);
+            config.failed.retain(|_, failed| failed != path);
             config.spares.push(path.to_path_buf());
         })?;
         state.bad_spares.remove(path);
@@ -777,9 +799,14 @@ impl Service {
             Service::set_copy_rate(&state, rate.unwrap_or(0));
         }
         let report = self.host().report()?;
+        // An order that only limits the speed brings nothing back that its operator took out.
+        let failed = |folder: &Folder, slot: Slot| {
+            let path = folder.config().failed.get(&slot.0).filter(|_| throttle.is_none())?;
+            Some(Place { path: path.clone(), joining: false })
+        };
         for (slot, member) in (0..).map(Slot).zip(&report.members) {
             let folder = state.folder.as_ref().ok_or(HostError::Stopped)?;
-            let place = folder.config().devices.get(&slot.0).cloned();
+            let place = folder.config().devices.get(&slot.0).cloned().or_else(|| failed(folder, slot));
             let (Some(place), false) = (place, member.attached) else { continue };
             let path = folder.path(&place.path);
             state.devices[slot.0 as usize] = None;
@@ -793,23 +820,22 @@ impl Service {
         drop(state);
         self.look_after();
         // One that has come and does not take part yet is not missing.
-        let lost = |report: &Report| {
+        let lost = |report: &Report| -> Vec<u32> {
             let devices = report.status.devices.iter().zip(&report.members);
-            devices.filter(|(device, member)| device.state == DeviceState::Lost && !member.attached).count()
+            let lost =
+                devices.filter(|(device, member)| device.state == DeviceState::Lost && !member.attached);
+            lost.map(|(device, _)| device.slot.0).collect()
         };
         if let Some(Err(why)) = revived {
             return Err(FolderError::HasFailed { why: Box::new(why) });
         }
         let back = if revived.is_some() { format!(" {BACK}") } else { String::new() };
-        let text: String = match lost(&self.host().report()?) {
-            0 if is_rebuilt(&self.host().report()?) && self.lock().replacements.is_empty() => {
+        let text: String = match lost(&self.host().report()?)[..] {
+            [] if is_rebuilt(&self.host().report()?) && self.lock().replacements.is_empty() => {
                 "Every device is whole: there is nothing to rebuild.".into()
             }
-            0 => "Every slot has a device; what is missing is being rebuilt.".into(),
-            1 => "1 device is lost; give another with 'pantile replace' or 'pantile add-spare'.".into(),
-            lost => {
-                format!("{lost} devices are lost; give others with 'pantile replace' or 'pantile add-spare'.")
-            }
+            [] => "Every slot has a device; what is missing is being rebuilt.".into(),
+            ref lost => health::of_lost(lost, &self.vol()),
         };
         Ok(text + &back)
     }

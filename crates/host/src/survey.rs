@@ -9,12 +9,14 @@ use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
 use crate::opening::open_to_look;
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of, nothing_on};
+use crate::text::quoted;
 use crate::timely::Timely;
 use crate::{Folder, FolderError, Margin};
-use pantile_device::Device;
+use pantile_device::{Device, path_in};
 use pantile_format::volume::Superblock;
 use pantile_volume::{Geometry, Slot, histories_are_forgotten};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -48,13 +50,19 @@ impl Folder {
         let newest = blocks.max_by_key(|superblock| (superblock.session, superblock.update));
         let named = held.keys().next_back().map_or(0, |slot| slot + 1);
         let slots = geometry.as_ref().map_or(named, |geometry| (geometry.slots() as u32).max(named));
-        let judge = Judge { newest, geometry: geometry.as_ref(), held: &held };
+        let judge = Judge {
+            newest,
+            geometry: geometry.as_ref(),
+            held: &held,
+            root: self.root(),
+            failed: &self.config().failed,
+        };
         let devices: Vec<DeviceReport> = (0..slots)
             .map(|slot| {
                 let problem = judge.problem(slot);
                 DeviceReport {
                     device: slot,
-                    path: self.config().devices.get(&slot).map(|place| self.path(&place.path)),
+                    path: self.config().path_of(slot).map(|path| self.path(path)),
                     state: if problem.is_none() { DeviceWord::Present } else { DeviceWord::Lost },
                     done_stripes: None,
                     blocks_read: 0,
@@ -124,6 +132,9 @@ struct Judge<'h> {
     newest: Option<&'h Superblock>,
     geometry: Option<&'h Geometry>,
     held: &'h BTreeMap<u32, Held>,
+    root: &'h Path,
+    /// By slot, the devices that were declared failed.
+    failed: &'h BTreeMap<u32, PathBuf>,
 }
 
 impl Judge<'_> {
@@ -141,7 +152,15 @@ impl Judge<'_> {
     fn problem(&self, slot: u32) -> Option<String> {
         let Some(held) = self.device(Slot(slot)) else {
             let told = match self.held.get(&slot) {
-                None => Some("the folder names no device for it, as after 'pantile fail'".into()),
+                None => Some(self.failed.get(&slot).map_or_else(
+                    || "the folder names no device for it".into(),
+                    |path| {
+                        let (vol, path) = (quoted(self.root), quoted(path_in(self.root, path)));
+                        format!(
+                            "it was declared failed; 'pantile replace {vol} {slot} {path}' brings it back"
+                        )
+                    },
+                )),
                 Some(held) => held.problem.clone(),
             };
             let elsewhere = || {

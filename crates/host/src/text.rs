@@ -1,4 +1,8 @@
-//! Texts with parts of strangers, made harmless for a terminal.
+//! Texts with parts of strangers, made harmless for a terminal or a shell.
+
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 
 /// True if a terminal shows a character as itself: it is no control character and does not change
 /// how the text is read.
@@ -17,6 +21,34 @@ pub fn harmless(text: &str) -> String {
             true => out.push(c),
             false => out.extend(c.escape_default()),
         }
+    }
+    out
+}
+
+/// Returns a word in shell syntax, safe for a terminal: control characters are written as
+/// `$'\033'`, which bash, zsh and the POSIX shell of 2024 read.
+pub fn quoted(word: impl AsRef<OsStr>) -> String {
+    let word = word.as_ref();
+    let Some(text) = word.to_str().filter(|text| text.chars().all(is_harmless)) else {
+        let mut out = String::from("$'");
+        for &byte in word.as_bytes() {
+            match byte {
+                b'\'' | b'\\' => out.extend(['\\', char::from(byte)]),
+                b' '..=b'~' => out.push(char::from(byte)),
+                _ => {
+                    let _ = write!(out, "\\{byte:03o}");
+                }
+            }
+        }
+        out.push('\'');
+        return out;
+    };
+    let mut out = String::new();
+    for c in text.chars() {
+        if !c.is_alphanumeric() && !"_-./:,+@%=".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
     }
     out
 }

@@ -126,6 +126,13 @@ pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, Fault> {
     System::new().world().list(set, select)
 }
 
+/// Checks the patterns of paths that a set leaves out.
+///
+/// Errors: the first that cannot be read, or too many of them.
+pub fn check_left_out(left_out: &LeftOut) -> Result<(), Fault> {
+    set::select::Patterns::of(left_out).map(drop)
+}
+
 impl World<'_> {
     /// [`seal`] in this world.
     pub fn seal(&self, options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, Fault> {

@@ -806,7 +806,10 @@ impl std::fmt::Display for Happened<'_> {
             Event::Pace(slot, times) => write!(out, "device {} takes {times} times as long", slot.0),
             Event::Idle => write!(out, "idle"),
             Event::ClearErrors(slot) => write!(out, "device {} checked", slot.0),
-            Event::Copy { slot, what, .. } => write!(out, "copy of device {}: {}", slot.0, what.0),
+            Event::Happened { slot: Some(slot), what, .. } => {
+                write!(out, "event {} of device {}", what.0, slot.0)
+            }
+            Event::Happened { what, .. } => write!(out, "event {}", what.0),
         }
     }
 }

@@ -181,12 +181,12 @@ pub enum Event {
     Idle,
     /// A person knows of a device's errors: they are counted from now on.
     ClearErrors(Slot),
-    /// The state of a copy that is to replace a working device, to be kept as an event. After
-    /// `COPY_TAKEN` the device of the slot is another one.
-    Copy {
-        /// The slot.
-        slot: Slot,
-        /// One of the kinds `COPY_*`.
+    /// What the driver alone knows, to be kept as an event, such as the state of a copy that is to
+    /// replace a working device. After `COPY_TAKEN` the device of the slot is another one.
+    Happened {
+        /// The slot, if it is of a device.
+        slot: Option<Slot>,
+        /// One of the kinds `COPY_*`, `SPARE_TAKEN` or `SERVER_KILLED`.
         what: EventKind,
         /// Reason of a failure.
         reason: Reason,

@@ -140,7 +140,7 @@ impl Engine {
             | Event::Pace(..)
             | Event::Idle
             | Event::ClearErrors(_)
-            | Event::Copy { .. } => {}
+            | Event::Happened { .. } => {}
         }
         self.begin_later();
     }
@@ -206,7 +206,7 @@ impl Engine {
                 self.want_record_of_notes();
             }
             Event::ClearErrors(slot) => self.clear_errors(slot),
-            Event::Copy { slot, what, reason, errno } => self.note_copy(slot, what, (reason, errno)),
+            Event::Happened { slot, what, reason, errno } => self.note_event(slot, what, (reason, errno)),
         }
         self.begin_what_waits();
         self.drive();

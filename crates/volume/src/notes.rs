@@ -418,18 +418,18 @@ impl Engine {
         self.note(Note::Device(known), true);
     }
 
-    /// Keeps the new state of a copy that is to replace a device.
-    pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
-        if slot.0 as usize >= self.geometry.slots() {
+    /// Keeps an event that the driver alone knows.
+    pub(crate) fn note_event(&mut self, slot: Option<Slot>, what: EventKind, (reason, errno): (Reason, i32)) {
+        if slot.is_some_and(|slot| slot.0 as usize >= self.geometry.slots()) {
             return;
         }
-        if what == EventKind::COPY_TAKEN {
+        if let (Some(slot), EventKind::COPY_TAKEN) = (slot, what) {
             // The errors of the device before are not those of the new one.
             self.noting.forget_errors(slot);
             let known = self.device_note(slot);
             self.note(Note::Device(known), false);
         }
-        let (at, slot, value) = (self.noting.now, Some(slot), 0);
+        let (at, value) = (self.noting.now, 0);
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);
     }
 

@@ -247,7 +247,7 @@ impl Opening {
             | Event::Pace(..)
             | Event::Idle
             | Event::ClearErrors(_)
-            | Event::Copy { .. } => {}
+            | Event::Happened { .. } => {}
         }
     }
 

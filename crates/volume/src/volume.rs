@@ -150,7 +150,7 @@ impl Volume {
                 | Event::DeviceCame(..)
                 | Event::Scrub(..)
                 | Event::ClearErrors(_)
-                | Event::Copy { .. }),
+                | Event::Happened { .. }),
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {
                 if let Event::DeviceGone(slot) = event {

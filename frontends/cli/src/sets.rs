@@ -16,7 +16,7 @@ use crate::render::table::Table;
 use crate::terminal::Terminal;
 use crate::volumes;
 use clap::Args;
-pub use pantile_host::{harmless as name, is_harmless};
+pub use pantile_host::{harmless as name, is_harmless, quoted};
 use pantile_seal::{
     DiskAt, Fault, FaultKind, FileReport, FileStatus, Select, SetPaths, ShardReport, ShardStatus,
     ShareReport, StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
@@ -173,34 +173,6 @@ fn named(report: &VerifyReport) -> impl Iterator<Item = String> {
     report.disk_names.iter().zip(&report.sources).map(at).map(|at| disk_words(&at))
 }
 
-/// Returns a word in shell syntax, safe for a terminal: control characters are written as
-/// `$'\033'`, which bash, zsh and the POSIX shell of 2024 read.
-pub fn quoted(word: impl AsRef<OsStr>) -> String {
-    let word = word.as_ref();
-    let Some(text) = word.to_str().filter(|text| text.chars().all(is_harmless)) else {
-        let mut out = String::from("$'");
-        for &byte in word.as_bytes() {
-            match byte {
-                b'\'' | b'\\' => out.extend(['\\', char::from(byte)]),
-                b' '..=b'~' => out.push(char::from(byte)),
-                _ => {
-                    let _ = write!(out, "\\{byte:03o}");
-                }
-            }
-        }
-        out.push('\'');
-        return out;
-    };
-    let mut out = String::new();
-    for c in text.chars() {
-        if !c.is_alphanumeric() && !"_-./:,+@%=".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
-}
-
 /// A report in JSON, after the version of the output.
 #[derive(Serialize)]
 pub struct Versioned<'r, T: Serialize> {
@@ -348,7 +320,7 @@ pub fn superfluous(report: &VerifyReport, is_told: impl Fn(&str) -> bool) -> Str
     out
 }
 
-fn shard_status(status: &ShardStatus) -> String {
+pub fn shard_status(status: &ShardStatus) -> String {
     match status {
         ShardStatus::Good => "good".into(),
         ShardStatus::HeaderCopyDamaged => "one header copy damaged".into(),

@@ -81,7 +81,7 @@ fn instead_of_volume(path: &Path) -> Option<String> {
             sets::name(&above.to_string_lossy())
         )),
         (false, None) => Some(format!(
-            "{name} is not the folder of a volume, which 'pantile create' or 'pantile assemble' makes"
+            "{name} is not the folder of a volume, which the commands 'create' and 'assemble' make"
         )),
         (true, _) => None,
     }
@@ -324,8 +324,13 @@ impl Reached {
             }
             if left.is_some_and(|left| left.is_zero()) {
                 let goes_on = match self {
-                    Reached::Served(_) => "the server goes on with it, and 'pantile status' shows how far",
-                    Reached::Here(_) => "it goes on when the volume is served, or with this command again",
+                    Reached::Served(root) => {
+                        let vol = sets::quoted(root);
+                        format!("the server goes on with it, and 'pantile status {vol}' shows how far")
+                    }
+                    Reached::Here(_) => {
+                        "it goes on when the volume is served, or with this command again".to_string()
+                    }
                 };
                 return Err(Failure::System(format!(
                     "--timeout: not done in {} s ({}); {goes_on}.",
@@ -399,7 +404,8 @@ pub fn replace(root: &Path, device: u32, path: &Path, overwrite: bool, json: boo
         }
         Err(why) if why.kind() == FaultKind::Losses => {
             let mut folder = Folder::open(root).map_err(|error| failure(&error))?;
-            folder.bring_back(device, path).map_err(|error| failure(&error))?;
+            let vol = sets::quoted(root);
+            folder.bring_back(device, path).map_err(|error| fault(error.kind(), error.text_of(&vol)))?;
             drop(folder);
             let is = format!("{} is device {device} again.", path.display());
             match reach_by(root, start)? {
@@ -456,7 +462,7 @@ pub fn print_status(
     let ended = if served { None } else { ended(root) };
     let uri = if served { uri(root) } else { None };
     let report = &match &ended {
-        Some(why) => report.clone().server_ended(&sets::name(why)),
+        Some(why) => report.clone().server_ended(&sets::name(why), &sets::quoted(root)),
         None => report.clone(),
     };
     let smart = &of_disks(&report.disks.disks);

@@ -46,7 +46,7 @@ layout! {
 layout! {
     /// Something that happened, behind the head.
     EVENT_LAYOUT {
-        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 10 errors cleared by the operator, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled";
+        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 10 errors cleared by the operator, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled, 15 spare taken, 16 the server before was not stopped in order";
         E_REASON: "reason" @ 10 + 2, "of a loss or a failed copy, as above";
         E_SLOT: "slot" @ 12 + 4, "the device; 4294967295: none";
         E_ERRNO: "system error" @ 16 + 4, "as above";
@@ -181,6 +181,10 @@ impl EventKind {
     pub const COPY_FAILED: EventKind = EventKind(13);
     /// The copy was cancelled, and the old device stays.
     pub const COPY_CANCELLED: EventKind = EventKind(14);
+    /// A spare took the slot of a lost device.
+    pub const SPARE_TAKEN: EventKind = EventKind(15);
+    /// The server before was not stopped in order; found when the volume was opened again.
+    pub const SERVER_KILLED: EventKind = EventKind(16);
 }
 
 /// Something that happened.

@@ -92,7 +92,7 @@ struct World {
 impl World {
     fn take(&self, own: &Own) -> Result<Duration, FolderError> {
         let begun = Instant::now();
-        take(&self.devices, &self.superblock, own, WATCH).map(|()| begun.elapsed())
+        take(&self.devices, &self.superblock, own, WATCH).map(|_| begun.elapsed())
     }
 
     fn open(&self, own: &Own) -> Host {

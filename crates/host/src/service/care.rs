@@ -7,7 +7,7 @@ use super::{SAMPLES, Service, State};
 use crate::superblocks::newest_superblock;
 use crate::timely::Timely;
 use pantile_device::Device;
-use pantile_volume::{DeviceState, Found, Slot};
+use pantile_volume::{DeviceState, EventKind, Found, Reason, Slot};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,8 +52,12 @@ impl Service {
                     continue;
                 }
                 let Some((path, spare)) = state.spares.pop() else { continue };
-                if let Err(error) = self.put(&mut state, slot, &path, spare, Found::Blank) {
-                    state.problems.insert(slot.0, error.to_string());
+                match self.put(&mut state, slot, &path, spare, Found::Blank) {
+                    Ok(()) => {
+                        let none = (Reason::NONE, 0);
+                        let _ = self.host().note_event(Some(slot), EventKind::SPARE_TAKEN, none);
+                    }
+                    Err(error) => drop(state.problems.insert(slot.0, error.to_string())),
                 }
             }
         }

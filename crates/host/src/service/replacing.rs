@@ -165,7 +165,7 @@ impl Service {
     /// Records the new state of a replacement on the devices. A volume that has failed records
     /// nothing.
     fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) {
-        let _ = self.host().note_copy(slot, what, why);
+        let _ = self.host().note_event(Some(slot), what, why);
     }
 
     /// True if a device is being replaced, or is to be.
@@ -285,7 +285,7 @@ impl Service {
         let Some(folder) = &mut state.folder else { return };
         let name = || {
             folder.change(|config| {
-                config.devices.insert(slot.0, Place { path: one.path.clone(), joining: false });
+                config.give_new(slot.0, Place { path: one.path.clone(), joining: false }, unix_time());
                 config.replacing.remove(&slot.0);
             })
         };
@@ -336,9 +336,10 @@ impl Service {
             ),
         };
         let text = format!(
-            "it was to be replaced by {}, which failed: {said}; it goes on. Replace it by another, or 'pantile scrub VOL --clear {}' to keep it",
+            "it was to be replaced by {}, which failed: {said}; it goes on. 'pantile replace {vol} {slot} NEW' replaces it by another, 'pantile scrub {vol} --clear {slot}' keeps it",
             path.display(),
-            slot.0
+            vol = self.vol(),
+            slot = slot.0
         );
         state.problems.insert(slot.0, text);
         self.note_copy(slot, EventKind::COPY_FAILED, (reason, errno));

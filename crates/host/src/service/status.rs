@@ -12,6 +12,7 @@ use crate::engine::MemberReport;
 use crate::health::{self, Finding, FindingKind};
 use crate::locks::lock;
 use crate::memory::BLOCK;
+use crate::text::quoted;
 use crate::{FolderError, HostError, Latency, Margin, Report, Slow};
 use pantile_volume::{BadMetadata, Bearing, DeviceState, ScrubStatus, Slot, margin};
 use std::collections::{BTreeMap, VecDeque};
@@ -55,8 +56,8 @@ impl Service {
         let disks = judge(&bearing, &report.members.iter().map(disk).collect::<Vec<Option<Disk>>>());
         let device = |device: &pantile_volume::DeviceStatus| {
             let member = &report.members[device.slot.0 as usize];
-            let listed = known.config.as_ref().and_then(|config| config.devices.get(&device.slot.0));
-            let path = member.path.clone().or_else(|| listed.map(|place| place.path.clone()));
+            let listed = known.config.as_ref().and_then(|config| config.path_of(device.slot.0));
+            let path = member.path.clone().or_else(|| listed.cloned());
             let waits = member.attached && device.state == DeviceState::Lost;
             let (state_word, done_stripes) = match device.state {
                 DeviceState::Present => (DeviceWord::Present, None),
@@ -115,11 +116,12 @@ impl Service {
             patched_stripes: report.patched_stripes,
         });
         let scrub = status.scrub.as_ref().map(scrub_report);
-        let mut findings = of_volume(&report, margin.survives, damaged);
-        findings.extend(health::of_devices(&devices, self.only_looks));
-        findings.extend(health::of_failed_copies(&devices, &status.events));
+        let vol = &self.vol();
+        let mut findings = of_volume(&report, margin.survives, damaged, vol);
+        findings.extend(health::of_devices(&devices, self.only_looks, vol));
+        findings.extend(health::of_failed_copies(&devices, &status.events, vol));
         let fails_reads = |slot: u32| report.members[slot as usize].fails_reads;
-        findings.extend(health::of_content(&devices, fails_reads));
+        findings.extend(health::of_content(&devices, fails_reads, vol));
         if status.suspect_stripes > 0 {
             let text = match status.suspect_stripes {
                 1 => "1 stripe waits to be written again.".into(),
@@ -127,9 +129,9 @@ impl Service {
             };
             findings.push(Finding::new(FindingKind::StripesWait, Verdict::Degraded, text));
         }
-        findings.extend(scrub.iter().flat_map(|scrub| health::of_scrub(scrub, &devices)));
-        findings.extend(self.claimed.iter().map(|(serves, claim)| health::of_claim(*serves, claim)));
-        findings.extend(warnings(&devices, &known.bad_spares, server.as_ref()));
+        findings.extend(scrub.iter().flat_map(|scrub| health::of_scrub(scrub, &devices, vol)));
+        findings.extend(self.claimed.iter().map(|(serves, claim)| health::of_claim(*serves, claim, vol)));
+        findings.extend(warnings(&devices, &known.bad_spares, server.as_ref(), vol));
         findings.extend(self.mishaps.said().into_iter().map(health::of_mishap));
         let opened = StatusReport {
             name: self.superblock.name.clone(),
@@ -162,7 +164,7 @@ impl Service {
             reads_only: self.reads_only,
             opens: true,
             ranges: status.ranges.iter().map(health::range_report).collect(),
-            events: status.events.iter().map(health::event_report).collect(),
+            events: health::event_reports(&status.events, &self.root, known.config.as_ref()),
             ..StatusReport::default()
         };
         Ok(opened.judged(findings))
@@ -313,13 +315,15 @@ fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
 }
 
 /// Findings on the volume as a whole, the worst first.
-fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
+fn of_volume(report: &Report, survives: bool, damaged: u64, vol: &str) -> Vec<Finding> {
     let status = &report.status;
     let mut findings = Vec::new();
     let mut say = |kind, verdict, text: String| findings.push(Finding::new(kind, verdict, text));
     if status.failed && survives {
-        let text = "What was written last can go nowhere and is not flushed: it is of stripes that have lost data. Stop the volume, serve it again, and write what 'pantile status --lost' lists, all of it before a flush.";
-        say(FindingKind::DataLost, Verdict::Failed, text.into());
+        let text = format!(
+            "What was written last can go nowhere and is not flushed: it is of stripes that have lost data. Run 'pantile stop {vol} && pantile serve {vol}', and write what 'pantile status {vol} --lost' lists, all of it before a flush."
+        );
+        say(FindingKind::DataLost, Verdict::Failed, text);
     } else if status.failed || !survives {
         let text =
             "More devices are lost than the code tolerates: bring one back; nothing is written until then.";
@@ -339,7 +343,7 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
             (0, _) => "more of them is bad than the code tolerates".to_string(),
             (lost, _) => {
                 format!(
-                    "{lost} bytes cannot be read until they are written again; 'pantile status --lost' says where"
+                    "{lost} bytes cannot be read until they are written again; 'pantile status {vol} --lost' says where"
                 )
             }
         };
@@ -372,11 +376,12 @@ fn warnings(
     devices: &[DeviceReport],
     bad_spares: &BTreeMap<PathBuf, String>,
     server: Option<&ServerReport>,
+    vol: &str,
 ) -> Vec<Finding> {
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub VOL --clear {}' once the cause is known.",
+            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub {vol} --clear {}' once the cause is known.",
             device.device,
             health::count(device.checksum_errors, "wrong block"),
             health::count(device.media_errors, "read"),
@@ -385,24 +390,29 @@ fn warnings(
         Finding::of(FindingKind::DeviceErred, Verdict::Warned, device.device, text)
     };
     let unusable = |(path, why): (&PathBuf, &String)| {
-        let text = format!("The spare {} will not take the place of anything: {why}.", path.display());
+        let text = format!(
+            "The spare {} will not take the place of anything: {why}. 'pantile remove-spare {vol} {}' gives it back.",
+            path.display(),
+            quoted(path)
+        );
         Finding::new(FindingKind::SpareUnusable, Verdict::Warned, text)
     };
-    let died = server.and_then(|server| health::of_server(server, &span(server.up_s)));
+    let died = server.and_then(|server| health::of_server(server, &span(server.up_s), vol));
     let slow = devices.iter().filter_map(|device| {
         let SlowReport { times_as_long, median_us, for_s } = device.slow?;
         let text = format!(
-            "Device {} takes {times_as_long} times as long as the others for a read, {} ms, for {} by now: reads go around it where that costs less, writes and flushes wait for it; 'pantile replace' puts another in its place.",
+            "Device {} takes {times_as_long} times as long as the others for a read, {} ms, for {} by now: reads go around it where that costs less, writes and flushes wait for it; 'pantile replace {vol} {} NEW' puts another in its place.",
             device.device,
             median_us.div_ceil(1000),
-            span(for_s)
+            span(for_s),
+            device.device
         );
         Some(Finding::of(FindingKind::DeviceSlow, Verdict::Warned, device.device, text))
     });
     let by_clients = server.filter(|server| server.client_deaths > 0).map(|server| {
         let times = if server.client_deaths == 1 { "once".into() } else { format!("{} times", server.client_deaths) };
         let text = format!(
-            "nbdkit has ended {times} because a client went away with requests under way, and was started again, the last time {} ago: what was not flushed then is lost. It is a fault of nbdkit before 1.34: install a newer one; stop and serve the volume to forget this.",
+            "nbdkit has ended {times} because a client went away with requests under way, and was started again, the last time {} ago: what was not flushed then is lost. It is a fault of nbdkit before 1.34: install a newer one; 'pantile stop {vol} && pantile serve {vol}' forgets this.",
             span(server.up_s)
         );
         Finding::new(FindingKind::ServerDied, Verdict::Warned, text)

@@ -7,6 +7,7 @@
 
 use super::State;
 use crate::locks::lock;
+use crate::text::quoted;
 use pantile_device::{Device, Identity, Standing};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -86,8 +87,8 @@ fn begin(found: &Found, slot: u32, device: Arc<dyn Device>) {
 
 fn problem(standing: Standing, root: &Path, slot: u32) -> String {
     format!(
-        "{standing}: the next start would not find what it holds; 'pantile replace {} {slot} NEW-DEVICE' copies it while the volume is served",
-        root.display()
+        "{standing}: the next start would not find what it holds; 'pantile replace {} {slot} NEW' copies it while the volume is served",
+        quoted(root)
     )
 }
 

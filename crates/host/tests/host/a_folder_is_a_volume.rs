@@ -6,7 +6,7 @@ use pantile_code::Placement;
 use pantile_device::DeviceError;
 use pantile_host::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, HostOptions,
-    NewDevices, NewFolder, Order, Service, StatusReport, Verdict, order,
+    NewDevices, NewFolder, Order, Service, StatusReport, Verdict, files_of, find_volumes, order,
 };
 use pantile_volume::BLOCK_BYTES;
 use std::collections::HashSet;
@@ -52,6 +52,46 @@ fn a_volume_in_a_folder_is_locked_and_keeps_its_data() {
     ));
 }
 
+/// Devices of a server are locked, and a look beside it reads its claim. Any other lock says
+/// nothing, so that its device is left out.
+#[test]
+fn a_served_volume_is_found_with_its_server() {
+    let (_folder, root, service) = served();
+    let files = || files_of(&root).expect("a folder").into_iter();
+    let paths: Vec<PathBuf> =
+        files().filter(|path| path.extension().is_some_and(|end| end == "pantile")).collect();
+    let found = find_volumes(&paths);
+    let [volume] = &found.volumes[..] else { panic!("{found:?}") };
+    assert_eq!(volume.served_by.as_ref().map(|by| by.0), Some(std::process::id()), "{found:?}");
+    assert!(volume.state.as_ref().is_ok_and(|state| state.enough && state.stale.is_empty()), "{found:?}");
+    assert!(found.left_out.is_empty() && volume.paths.len() == paths.len(), "{found:?}");
+    service.stop().expect("it stops");
+    let held = std::fs::File::open(&paths[0]).expect("a device");
+    held.lock().expect("it locks");
+    let found = find_volumes(&paths);
+    assert!(found.volumes[0].served_by.is_none(), "{found:?}");
+    assert!(matches!(&found.left_out[..], [(path, why)] if *path == paths[0] && why.contains("in use")));
+}
+
+/// What was not flushed is lost with a server that is killed. The events say so when its volume is
+/// opened again.
+#[test]
+fn a_server_that_was_not_stopped_is_an_event_of_the_next_one() {
+    let (_folder, root, service) = served();
+    let ends = |service: &Service| {
+        let events = status(service).events;
+        events.iter().filter(|event| event.text.contains("was not stopped in order")).count()
+    };
+    assert_eq!(ends(&service), 0);
+    drop(service);
+    let service = start(&root);
+    assert_eq!(ends(&service), 1);
+    service.stop().expect("it stops");
+    let service = start(&root);
+    assert_eq!(ends(&service), 1, "the last one was stopped");
+    service.stop().expect("it stops");
+}
+
 #[test]
 fn a_spare_takes_the_place_of_a_lost_device() {
     let (folder, root, service) = served();
@@ -67,6 +107,15 @@ fn a_spare_takes_the_place_of_a_lost_device() {
     done(service.obey(&Order::AddSpare { path: spare.clone(), overwrite: false }));
     until_clean(&service);
     assert_eq!(status(&service).devices[2].path, Some(spare.clone()));
+    let old = root.join("device-02.pantile");
+    let events = status(&service).events;
+    for (text, path) in [
+        (format!("Device 2 ({}) was lost: its operator took it out.", old.display()), &old),
+        (format!("A spare, {}, took the place of device 2.", spare.display()), &spare),
+    ] {
+        let said = events.iter().find(|event| event.text == text).unwrap_or_else(|| panic!("{events:?}"));
+        assert_eq!((said.device, said.path.as_ref()), (Some(2), Some(path)));
+    }
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     assert!(read(&service, data.len()) == data);

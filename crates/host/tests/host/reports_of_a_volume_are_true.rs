@@ -148,7 +148,10 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     let service = start(&root);
     let report = scrubbed(&service, true);
     assert!(report.has(FindingKind::DeviceErred) && report.devices[1].checksum_errors > 0);
-    let is_it = |text: &str| text == "A person called Device 1 good; its errors are counted from now on.";
+    let device = root.join("device-01.pantile");
+    let said =
+        format!("A person called Device 1 ({}) good; its errors are counted from now on.", device.display());
+    let is_it = |text: &str| text == said;
     assert!(report.events.iter().any(|event| is_it(&event.text)), "{:?}", report.events);
     service.stop().expect("it stops");
 }

@@ -43,6 +43,8 @@ struct VolumeJson {
     /// True if this run has made the folder.
     made: bool,
     served_by: Option<String>,
+    /// URI of its server, if the log of its folder has it.
+    uri: Option<String>,
     /// The claim of a server that did not give it back: it can serve the volume still.
     claimed_by: Option<String>,
     problem: Option<String>,
@@ -151,6 +153,7 @@ fn answer(
     let here = PathBuf::from(name);
     let folder = known.get(&id).cloned();
     let folder = folder.or_else(|| (is_name && id_in(&here).as_ref() == Some(&id)).then(|| here.clone()));
+    let folder = folder.or_else(|| volume.served_from.clone());
     let is_free = is_name && here.symlink_metadata().is_err() && !taken.contains(&here);
     let start: String = id.chars().take(8).collect();
     let place = match (is_free, is_name) {
@@ -169,6 +172,7 @@ fn answer(
     VolumeJson {
         parts,
         command: needs_place.then(|| command(volume, &place)),
+        uri: folder.as_ref().filter(|_| volume.served_by.is_some()).and_then(|folder| volumes::uri(folder)),
         folder: folder.map(|folder| folder.display().to_string()),
         made: false,
         served_by: server(&volume.served_by),
@@ -239,7 +243,9 @@ fn volume_text(volume: &VolumeJson, terminal: &Terminal) -> String {
     }
     let _ = match (&volume.served_by, &volume.folder, &volume.command) {
         (Some(by), Some(folder), _) => {
-            writeln!(out, "Served from {} by {}.", sets::name(folder), sets::name(by))
+            let at = volume.uri.as_ref().map(|uri| format!(" at {uri}")).unwrap_or_default();
+            let (from, by, word) = (sets::name(folder), sets::name(by), sets::quoted(folder));
+            writeln!(out, "Served{at} from {from} by {by}; its state: pantile status {word}")
         }
         (Some(by), None, _) => writeln!(out, "Served by {}.", sets::name(by)),
         (None, Some(folder), _) => {

@@ -231,7 +231,7 @@ fn connect(socket: &Path) -> Result<PathBuf, Failure> {
         let _ = Command::new("modprobe").arg("nbd").stdin(Stdio::null()).stderr(Stdio::null()).status();
     }
     let mut last = Failure::System(
-        "the kernel has no NBD client (module nbd); install a kernel that has it, or use 'pantile serve' with nbdfuse."
+        "the kernel has no NBD client (module nbd); install a kernel that has it, or serve the volume to nbdfuse."
             .into(),
     );
     for device in free_devices(Path::new("/sys/block")) {

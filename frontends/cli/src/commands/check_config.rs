@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Check the configuration of this machine, and print its commands
 ///
-/// Answers: what will run tonight? Reads the file, names the first wrong line, prints the commands
+/// Answers: what will run tonight? Reads the file, names the first wrong line or value, prints the commands
 /// of 'seal --all', 'verify --all' and 'scrub --all', and lists missing paths. Nothing is written
 /// or sent.
 #[derive(Args)]
@@ -53,6 +53,7 @@ pub struct CheckConfig {
 impl CheckConfig {
     pub fn run(self) -> Outcome {
         let config = Config::load(&self.config)?;
+        config.check_values()?;
         let mut out = String::new();
         for task in [Task::Seal, Task::Verify, Task::Scrub] {
             for (_, words) in jobs(&config, task) {

@@ -173,8 +173,9 @@ fn served(folder: &Path) -> Result<Reached, Failure> {
     }
     reached.end()?;
     Err(Failure::Input(format!(
-        "{} is not served, and an epoch lives in its server; start it with 'pantile serve'.",
-        folder.display()
+        "{} is not served, and an epoch lives in its server; 'pantile serve {}' starts it.",
+        folder.display(),
+        sets::quoted(folder)
     )))
 }
 

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn an_event_is_followed_once() {
-        let event = |at: i64| EventReport { at, text: "A scrub began.".into(), device: None };
+        let event = |at: i64| EventReport { at, text: "A scrub began.".into(), device: None, path: None };
         let events: Vec<EventReport> = [1, 2, 3].map(event).into();
         assert_eq!(new(&events[..2], &events), &events[2..]);
         assert_eq!(new(&events, &events), []);

@@ -1,7 +1,7 @@
 //! `pantile fail`, `replace`, `add-spare`, `remove-spare` and `rebuild`: the devices of a volume.
 
 use crate::args;
-use crate::devices::{DeviceName, places_of};
+use crate::devices::{DeviceName, places_of, same_path};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::sets;
 use crate::terminal::Terminal;
@@ -9,7 +9,7 @@ use crate::volumes::{self, absolute, run_order};
 use clap::Args;
 use pantile_host::{
     Answer, DeviceReport, DeviceWord, Finding, FindingKind, Folder, Order, ReplacementReport, StatusReport,
-    path_in,
+    of_lost, path_in,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Take a device out of a volume
 ///
 /// Answers: how do I remove a failing disk? From then on its data are computed from the other
-/// devices, and it does not come back by itself. A spare takes its place at once. If data would
+/// devices, and it does not come back by itself: 'pantile rebuild' brings it back. A spare takes its place at once. If data would
 /// become unreadable, the command is refused and names the devices that can be removed.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -128,7 +128,7 @@ pub struct RemoveSpare {
 ///
 /// Answers: how do I bring back a device that was unplugged, and how do I slow a rebuild down? A
 /// rebuild begins by itself when a device appears; this command limits its speed and tries lost
-/// devices again. With --wait, or on a volume that is not served, it waits until everything is
+/// devices again, and without --throttle also those that 'pantile fail' took out. With --wait, or on a volume that is not served, it waits until everything is
 /// whole.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -199,7 +199,7 @@ impl Replace {
     /// Returns the path of a device in the configuration of the folder.
     fn place_of(&self, device: u32) -> Result<PathBuf, Failure> {
         let config = Folder::named_in(&self.folder).map_err(|error| volumes::failure(&error))?;
-        let place = config.devices.get(&device).map(|place| path_in(&self.folder, &place.path));
+        let place = config.path_of(device).map(|path| path_in(&self.folder, path));
         let typed = match &self.device {
             DeviceName::Path(path) => places_of(&self.folder, path).into_iter().find(|path| path.exists()),
             DeviceName::Number(_) => None,
@@ -221,6 +221,9 @@ impl AddSpare {
 impl RemoveSpare {
     pub fn run(self) -> Outcome {
         let path = absolute(&self.path)?;
+        let config = Folder::named_in(&self.folder).map_err(|error| volumes::failure(&error))?;
+        let spares = config.spares.iter().map(|spare| path_in(&self.folder, spare));
+        let path = same_path(spares.collect(), &path).map_or(Ok(path), |spare| absolute(&spare))?;
         run_order(&self.folder, &Order::RemoveSpare { path }, self.json)
     }
 }
@@ -254,10 +257,9 @@ impl Rebuild {
             volumes::print_done(&text, served, self.json)?;
             return volumes::outcome(&report);
         }
-        let text = match report.margin.lost.len() {
-            0 => return volumes::print_done("Everything is whole.", served, self.json),
-            1 => "1 device is lost; give another with 'pantile replace'.".to_string(),
-            lost => format!("{lost} devices are lost; give others with 'pantile replace'."),
+        let text = match &report.margin.lost[..] {
+            [] => return volumes::print_done("Everything is whole.", served, self.json),
+            lost => of_lost(lost, &sets::quoted(&self.folder)),
         };
         volumes::print_done(&text, served, self.json).map(|_| Verdict::Bad)
     }

@@ -52,6 +52,7 @@ mod verify;
 
 use crate::Arguments;
 pub use attach::attached_folders;
+pub use seal::{files_max, set_code};
 
 use crate::failure::Outcome;
 use crate::render::table::hanging;

@@ -5,6 +5,7 @@ use crate::interrupt;
 use crate::machine::all::now;
 use crate::machine::conditions::{Change, Memory, conditions, watched};
 use crate::machine::config::Config;
+use crate::machine::look::KnownShards;
 use crate::machine::{deliver, look, metrics, page};
 use crate::sets;
 use crate::terminal::print;
@@ -53,30 +54,31 @@ impl Monitor {
             return test(&config);
         }
         if self.metrics {
-            print(&metrics::text(&look::look(&config), 0))?;
+            let pending = Memory::read(&memory_of(&config)).undelivered();
+            print(&metrics::text(&look::look(&config, &mut KnownShards::default()), pending))?;
             return Ok(Verdict::Good);
         }
         interrupt::listen();
-        let path = config.state.join("monitor.json");
+        let path = memory_of(&config);
         let mut memory = Memory::read(&path);
         let pages = Arc::new(Mutex::new(Pages::default()));
         if let Some(listen) = config.monitor.listen.filter(|_| !self.once) {
             serve(listen, Arc::clone(&pages))?;
         }
+        let mut known_shards = KnownShards::default();
         let mut failed_before: Vec<String> = Vec::new();
         loop {
             let begun = Instant::now();
-            let looked = look::look(&config);
+            let looked = look::look(&config, &mut known_shards);
             let wrong = conditions(&looked, &config.thresholds);
             let status = page::text(&looked, &wrong, Some(config.monitor.every));
+            let known = memory.clone();
             let changes = memory.take(looked.at, wrong, &watched(&looked));
             let line =
                 |change: &Change| format!("{}: {}\n", sets::name(&change.about), sets::name(&change.text));
             print(&changes.iter().map(line).collect::<String>())?;
-            let known = memory.clone();
             let publish = |memory: &Memory| {
-                let pending = memory.pending.values().map(Vec::len).sum();
-                let metrics = metrics::text(&looked, pending);
+                let metrics = metrics::text(&looked, memory.undelivered());
                 *pages.lock().unwrap_or_else(PoisonError::into_inner) =
                     Pages { status: status.clone(), metrics };
             };
@@ -101,6 +103,11 @@ impl Monitor {
             }
         }
     }
+}
+
+/// Returns the file of what was reported, and of messages that are not delivered yet.
+fn memory_of(config: &Config) -> PathBuf {
+    config.state.join("monitor.json")
 }
 
 fn test(config: &Config) -> Outcome {

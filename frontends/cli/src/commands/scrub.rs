@@ -6,6 +6,7 @@ use crate::devices::DeviceName;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
 use crate::machine::all::{self, AllArgs, Task};
+use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes::{self, run_order, scrub_text};
 use clap::Args;
@@ -85,11 +86,12 @@ impl Scrub {
             (_, true, _) => Order::ScrubResume,
             _ => Order::ScrubStart { repair: self.repair },
         };
+        let text = |report: &StatusReport| scrub_text(report, &folder);
         let timeout = self.timeout.map(Duration::from_secs);
         let reached = volumes::reach_within(&folder, timeout)?;
         let served = reached.is_served();
         let result = reached.order(&order).and_then(|_| match self.wait || !served {
-            true => reached.wait(terminal, timeout, is_over, scrub_text),
+            true => reached.wait(terminal, timeout, is_over, text),
             false => Ok(true),
         });
         let result = result.and_then(|ended| match reached.status() {
@@ -106,7 +108,7 @@ impl Scrub {
                 let scrub = report.scrub.as_ref();
                 print_json(&ScrubJson { output_version: OUTPUT_VERSION, served, scrub })?;
             }
-            false => print(&format!("{}\n", scrub_text(&report)))?,
+            false => print(&format!("{}\n", text(&report)))?,
         }
         let is_bad = report.scrub.as_ref().is_some_and(ScrubReport::is_bad);
         let left = report.scrub.as_ref().map_or(0, |scrub| scrub.left);
@@ -115,8 +117,9 @@ impl Scrub {
             (true, 0, false) => Ok(Verdict::Good),
             (true, 0, true) => Ok(Verdict::Bad),
             (true, left, _) => Err(Failure::Losses(format!(
-                "{} could not be repaired; 'pantile status --lost' lists the lost data.",
-                count(left as usize, "stripe")
+                "{} could not be repaired; 'pantile status {} --lost' lists the lost data.",
+                count(left as usize, "stripe"),
+                sets::quoted(&folder)
             ))),
         }
     }

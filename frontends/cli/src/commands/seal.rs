@@ -194,6 +194,11 @@ impl Seal {
     }
 }
 
+/// Checks the code of a new set; `sources`: the number of those beside which parity is written.
+pub fn set_code(text: &str, sources: Option<usize>) -> Result<(), Failure> {
+    code_beside(text, sources, args::Reading::default()).map(drop)
+}
+
 /// Reads a code. One without numbers gets a data column for each source beside which parity is
 /// written.
 fn code_beside(text: &str, sources: Option<usize>, reading: args::Reading) -> Result<Code, Failure> {
@@ -225,7 +230,7 @@ fn refuse_swapped(paths: &[PathBuf], out: &Path) -> Result<(), Failure> {
 }
 
 /// Reads a number of files, or a percentage of them.
-fn files_max(text: &str) -> Result<FilesMax, String> {
+pub fn files_max(text: &str) -> Result<FilesMax, String> {
     let (digits, is_share) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     match digits.parse::<u64>() {

@@ -6,7 +6,7 @@ use crate::json::OUTPUT_VERSION;
 use crate::machine::all::{LastRun, Task};
 use crate::machine::conditions::{Condition, Conditions, NOT_SERVED, conditions, worst_first};
 use crate::machine::config::{Config, PATH, Thresholds};
-use crate::machine::look::{Looked, SetLook, VolumeFound, VolumeLook, look_closer, look_of};
+use crate::machine::look::{Looked, SetLook, ShardsFound, VolumeFound, VolumeLook, look_closer, look_of};
 use crate::machine::page;
 use crate::machine::smart::DiskSmart;
 use crate::render::table::Table;
@@ -14,7 +14,7 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
 use pantile_host::{StatusReport, Verdict as VolumeVerdict};
-use pantile_seal::path_text;
+use pantile_seal::{ShardReport, path_text};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -69,6 +69,10 @@ struct SetJson<'l> {
     name: &'l str,
     sealed: Option<&'l LastRun>,
     verified: Option<&'l LastRun>,
+    /// Number of shards that it has; `None`: not known.
+    shards: Option<usize>,
+    /// Those that are missing or bad.
+    bad_shards: &'l [ShardReport],
 }
 
 impl<'l> AllJson<'l> {
@@ -85,7 +89,13 @@ impl<'l> AllJson<'l> {
         };
         let set = |set: &'l SetLook| {
             let last = |task: Task| set.runs.iter().find(|run| run.0 == task).and_then(|run| run.1.as_ref());
-            SetJson { name: &set.name, sealed: last(Task::Seal), verified: last(Task::Verify) }
+            let (shards, bad_shards) = match &set.shards {
+                ShardsFound::Shards { total, bad } => (Some(*total), &bad[..]),
+                ShardsFound::NoShards => (Some(0), &[][..]),
+                ShardsFound::Unknown | ShardsFound::Fault(_) => (None, &[][..]),
+            };
+            let (sealed, verified) = (last(Task::Seal), last(Task::Verify));
+            SetJson { name: &set.name, sealed, verified, shards, bad_shards }
         };
         AllJson {
             output_version: OUTPUT_VERSION,
@@ -183,10 +193,11 @@ fn text(looked: &Looked, wrong: &Conditions, terminal: &Terminal) -> String {
         let _ = write!(out, "\n{}", table.render(terminal));
     }
     if !looked.sets.is_empty() {
-        let mut table = Table::new(&["set", "sealed", "verified"]);
+        let mut table = Table::new(&["set", "sealed", "verified", "good shards"]);
         for set in &looked.sets {
             let mut row = vec![sets::name(&set.name)];
             row.extend(set.runs.iter().map(|(_, last)| page::last_run(last.as_ref()).0));
+            row.push(page::good_shards(set).0);
             table.row(row);
         }
         let _ = write!(out, "\n{}", table.render(terminal));

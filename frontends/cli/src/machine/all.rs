@@ -158,11 +158,15 @@ pub fn shown(words: &[OsString]) -> String {
 }
 
 fn run_one(words: &[OsString], terminal: &Terminal) -> Outcome {
+    commands::run(parsed(words)?.command, terminal)
+}
+
+/// Reads arguments as a command. Errors: the first that its options refuse.
+pub fn parsed(words: &[OsString]) -> Result<Cli, Failure> {
     let arguments = std::iter::once(OsString::from("pantile")).chain(words.iter().cloned());
-    let cli = Cli::try_parse_from(arguments).map_err(|error| {
+    Cli::try_parse_from(arguments).map_err(|error| {
         let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
         Failure::Input(format!("'pantile {}': {}", shown(words), first.trim_start_matches("error: ")))
-    })?;
-    commands::run(cli.command, terminal)
+    })
 }

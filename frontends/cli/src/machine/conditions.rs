@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::machine::all::{Task, write_whole};
 use crate::machine::config::Thresholds;
-use crate::machine::look::{Looked, SetLook, VolumeFound, VolumeLook};
+use crate::machine::look::{Looked, SetLook, ShardsFound, VolumeFound, VolumeLook};
 use crate::sets;
 use pantile_host::{Finding, FindingKind, Verdict};
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,11 @@ impl Memory {
         std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
 
+    /// Returns the number of messages that a channel has not accepted yet.
+    pub fn undelivered(&self) -> usize {
+        self.pending.values().map(Vec::len).sum()
+    }
+
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         write_whole(path, &crate::json::text(self))
     }
@@ -130,14 +135,18 @@ pub fn watched(looked: &Looked) -> BTreeMap<String, Known> {
         };
         (volume.folder.to_string_lossy().into_owned(), known)
     });
-    volumes.chain(looked.sets.iter().map(|set| (set.name.clone(), Known::All))).collect()
+    let set = |set: &SetLook| {
+        let is_known = set.shards != ShardsFound::Unknown;
+        (set.name.clone(), if is_known { Known::All } else { Known::Nothing })
+    };
+    volumes.chain(looked.sets.iter().map(set)).collect()
 }
 
 /// Returns all faults.
 pub fn conditions(looked: &Looked, thresholds: &Thresholds) -> Conditions {
     let mut found = Conditions::new();
     looked.volumes.iter().for_each(|volume| of_volume(&mut found, volume, looked.at, thresholds));
-    looked.sets.iter().for_each(|set| of_set(&mut found, set, looked.at, thresholds));
+    looked.sets.iter().for_each(|set| of_set(&mut found, set, (looked.at, &looked.all), thresholds));
     found
 }
 
@@ -214,27 +223,37 @@ fn word_of(finding: &Finding) -> String {
     format!("{:?} {verdict}", finding.kind)
 }
 
-fn of_set(found: &mut Conditions, set: &SetLook, now: u64, thresholds: &Thresholds) {
+fn of_set(found: &mut Conditions, set: &SetLook, (now, all): (u64, &str), thresholds: &Thresholds) {
+    of_shards(found, set, all);
+    let has_shards = matches!(set.shards, ShardsFound::Shards { .. });
     for (task, last) in &set.runs {
         let (age_max, did) = match task {
             Task::Seal => (thresholds.seal_age, "sealed"),
             Task::Verify => (thresholds.verify_age, "verified"),
             Task::Scrub => (thresholds.scrub_age, "scrubbed"),
         };
-        let Some(last) = last else { continue };
         let mut add = |key: &str, word: String, text: String| {
             let condition = Condition { about: set.name.clone(), word, text, can_pass: false };
             found.insert(format!("set {} {} {key}", set.name, task.word()), condition);
         };
+        let Some(last) = last else {
+            if *task == Task::Verify && age_max > 0 && has_shards {
+                let text = format!(
+                    "The set was never verified by '--all'; run 'pantile verify {all}', or see 'systemctl status pantile-verify.timer'."
+                );
+                add("age", "never".into(), text);
+            }
+            continue;
+        };
         if last.status != 0 {
             let text =
-                format!("'pantile {} --all' ended with status {}: {}", task.word(), last.status, last.text);
+                format!("'pantile {} {all}' ended with status {}: {}", task.word(), last.status, last.text);
             add("status", format!("status {}", last.status), text);
         }
         let age = now.saturating_sub(last.ended_at);
         if age_max > 0 && age > age_max {
             let text = format!(
-                "The set was {did} {} ago; run 'pantile {} --all', or 'systemctl status pantile-{}.timer'.",
+                "The set was {did} {} ago; run 'pantile {} {all}', or 'systemctl status pantile-{}.timer'.",
                 days(age),
                 task.word(),
                 task.word()
@@ -242,6 +261,46 @@ fn of_set(found: &mut Conditions, set: &SetLook, now: u64, thresholds: &Threshol
             add("age", "old".into(), text);
         }
     }
+}
+
+/// Most shards that a text names.
+const SHARDS_NAMED: usize = 3;
+
+fn of_shards(found: &mut Conditions, set: &SetLook, all: &str) {
+    let SetLook { words, .. } = set;
+    let was_sealed = set.runs.iter().any(|(task, last)| *task == Task::Seal && last.is_some());
+    let (word, text) = match &set.shards {
+        ShardsFound::Unknown => return,
+        ShardsFound::Shards { bad, .. } if bad.is_empty() => return,
+        ShardsFound::Shards { total, bad } => {
+            let named = bad.iter().take(SHARDS_NAMED);
+            let named = named.map(|shard| format!("{} ({})", shard.path, sets::shard_status(&shard.status)));
+            let mut named: Vec<String> = named.collect();
+            if bad.len() > SHARDS_NAMED {
+                named.push(format!("{} more", bad.len() - SHARDS_NAMED));
+            }
+            let columns: Vec<String> = bad.iter().map(|shard| shard.column.to_string()).collect();
+            let text = format!(
+                "{} of {total} shards are missing or bad: {}; 'pantile heal {words}' repairs them.",
+                bad.len(),
+                named.join(", ")
+            );
+            (format!("bad {}", columns.join(",")), text)
+        }
+        ShardsFound::NoShards if was_sealed => {
+            let text = format!(
+                "None of its shards is there: mount their disks, and look with 'pantile verify {words}'."
+            );
+            ("none".into(), text)
+        }
+        ShardsFound::NoShards => {
+            ("never-sealed".into(), format!("The set is not sealed; 'pantile seal {all}' seals it."))
+        }
+        ShardsFound::Fault(why) => ("fault".into(), format!("Its shards cannot be looked at: {why}")),
+    };
+    // A seal under way can be between two shards.
+    let condition = Condition { about: set.name.clone(), word, text, can_pass: true };
+    found.insert(format!("set {} shards", set.name), condition);
 }
 
 fn days(seconds: u64) -> String {

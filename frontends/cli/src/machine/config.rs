@@ -2,8 +2,11 @@
 //! messages.
 
 use crate::args;
+use crate::commands;
 use crate::failure::Failure;
+use crate::machine::all::{self, Task, jobs};
 use crate::sets;
+use pantile_seal::{DiskAt, LeftOut, SetPaths, check_left_out};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,6 +25,9 @@ const BYTES_MOST: u64 = 1 << 20;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// The file, unless it is the usual one.
+    #[serde(skip)]
+    pub path: Option<PathBuf>,
     /// The folder of the state that is kept between runs.
     pub state: PathBuf,
     /// Sealed sets by their names.
@@ -38,6 +44,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
+            path: None,
             state: "/var/lib/pantile".into(),
             set: BTreeMap::new(),
             volume: BTreeMap::new(),
@@ -165,8 +172,15 @@ impl Config {
         })?;
         let wrong =
             |why: String| Failure::Input(format!("{}: {}", sets::name(&path.to_string_lossy()), why.trim()));
-        let config = Config::parse(&text).map_err(wrong)?;
+        let mut config = Config::parse(&text).map_err(wrong)?;
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        config.path = Some(absolute).filter(|path| path != Path::new(PATH));
         Ok(config)
+    }
+
+    /// Returns the option by which commands work on all sets or volumes of this configuration.
+    pub fn all_word(&self) -> String {
+        self.path.as_ref().map_or("--all".into(), |path| format!("--all={}", sets::quoted(path)))
     }
 
     /// Reads the configuration; without a file the default.
@@ -188,11 +202,68 @@ impl Config {
         Ok(config)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// Checks each value as the command does that takes it. Errors: the first that it would refuse.
+    pub fn check_values(&self) -> Result<(), Failure> {
+        let wrong = |place: String, why: &str| Failure::Input(format!("{place}: {why}"));
         for (name, set) in &self.set {
-            if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
-                return Err(format!("[set.{name:?}]: a name has no '/' and does not begin with '.'"));
+            let at = |field: &str| format!("[set.{}] {field}", sets::name(name));
+            if let Some(code) = &set.code {
+                let sources = set.beside.then_some(set.paths.len() + set.disks.len());
+                commands::set_code(code, sources).map_err(|why| wrong(at("code"), why.text()))?;
             }
+            let left_out = LeftOut { patterns: set.exclude.clone(), other_systems: set.one_file_system };
+            let checked = check_left_out(&left_out).map_err(|why| sets::failure(&why));
+            checked.map_err(|why| wrong(at("exclude"), why.text()))?;
+            for disk in set.disks.keys() {
+                if let Some(why) = no_disk_name(disk) {
+                    return Err(wrong(at(&format!("disks, {}", sets::name(disk))), why));
+                }
+            }
+        }
+        let thresholds =
+            [("removed_max", &self.thresholds.removed_max), ("changed_max", &self.thresholds.changed_max)];
+        for (field, most) in thresholds {
+            let read = most.as_deref().map(commands::files_max).transpose();
+            read.map_err(|why| wrong(format!("[thresholds] {field}"), &why))?;
+        }
+        let has_host = |url: &str, schemes: &[&str]| {
+            let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
+            rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', ':', '?']))
+        };
+        let is_url = |url: &str, schemes: &[&str]| {
+            has_host(url, schemes) && !url.contains(|c: char| c.is_control() || c == ' ')
+        };
+        if let Some(mail) = &self.mail {
+            if mail.smtp.as_ref().is_some_and(|url| !is_url(url, &["smtp://", "smtps://"])) {
+                return Err(wrong("[mail] smtp".into(), "write smtp://HOST:PORT or smtps://HOST"));
+            }
+            if mail.netrc.as_ref().is_some_and(|path| path.is_relative()) {
+                return Err(wrong("[mail] netrc".into(), "give an absolute path"));
+            }
+        }
+        if self.hooks.webhook.as_ref().is_some_and(|url| !is_url(url, &["http://", "https://"])) {
+            return Err(wrong("[hooks] webhook".into(), "write http://HOST/PATH or https://HOST/PATH"));
+        }
+        if self.hooks.command.first().is_some_and(String::is_empty) {
+            return Err(wrong("[hooks] command".into(), "the first word is the program"));
+        }
+        // What is left is what the options of the commands refuse.
+        for task in [Task::Seal, Task::Verify, Task::Scrub] {
+            for (_, words) in jobs(self, task) {
+                all::parsed(&words)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let names = self.set.keys().map(|name| ("set", name));
+        for (table, name) in names.chain(self.volume.keys().map(|name| ("volume", name))) {
+            if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
+                return Err(format!("[{table}.{name:?}]: a name has no '/' and does not begin with '.'"));
+            }
+        }
+        for (name, set) in &self.set {
             if set.out.is_empty() {
                 return Err(format!("[set.{name}]: out is missing; give the directories of the shards"));
             }
@@ -244,7 +315,24 @@ impl SetConfig {
 
     /// Returns the arguments of `pantile verify` for this set.
     pub fn verify_words(&self, name: &str) -> Vec<OsString> {
-        let mut words: Vec<OsString> = vec!["verify".into()];
+        [vec!["verify".into()], self.set_words(name)].concat()
+    }
+
+    /// Returns the set as commands name it.
+    pub fn set_paths(&self, name: &str) -> SetPaths {
+        let disks = self.disks.iter().map(|(name, path)| DiskAt { name: name.into(), path: path.clone() });
+        SetPaths {
+            paths: self.out.clone(),
+            name: Some(name.into()),
+            disks: disks.collect(),
+            records: sets::records(),
+            ..SetPaths::default()
+        }
+    }
+
+    /// Returns the arguments by which commands name this set.
+    pub fn set_words(&self, name: &str) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
         words.extend(self.out.iter().map(OsString::from));
         words.extend(["--name".into(), name.into()]);
         words.extend(self.disk_words());
@@ -259,6 +347,13 @@ impl SetConfig {
         };
         self.disks.iter().flat_map(word)
     }
+}
+
+/// Returns why a text names no disk of a set.
+fn no_disk_name(name: &str) -> Option<&'static str> {
+    let is_name = !name.is_empty() && name != "." && name != ".." && name.len() <= 255;
+    let is_plain = is_name && !name.contains(['/', '=', '\0']);
+    (!is_plain).then_some("the name of a disk becomes a folder: no '/' or '=', and at most 255 bytes")
 }
 
 /// Reads a time such as `30s` or `40d`.
@@ -286,6 +381,37 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_no_command_would_take_is_named_with_its_field() {
+        let of_set = |more: &str| format!("[set.a]\nout = ['/p']\npaths = ['/x']\n{more}\n");
+        for (text, says) in [
+            (of_set("code = 'rs:4+'"), "[set.a] code: "),
+            (of_set("code = 'nosuch:7'"), "[set.a] code: "),
+            (of_set("code = 'raid6'"), "[set.a] code: "),
+            (of_set("exclude = ['a', '[z-a]']"), "[set.a] exclude: the pattern '[z-a]'"),
+            (of_set("disks = { 'a=b' = '/d' }"), "[set.a] disks, a=b: "),
+            ("[thresholds]\nremoved_max = '101%'\n".into(), "[thresholds] removed_max: expected a number"),
+            ("[thresholds]\nchanged_max = 'few'\n".into(), "[thresholds] changed_max: expected a number"),
+            ("[mail]\nto = ['root']\nsmtp = 'localhost'\n".into(), "[mail] smtp: write smtp://"),
+            ("[mail]\nto = ['root']\nsmtp = 'smtp://'\n".into(), "[mail] smtp: write smtp://"),
+            ("[mail]\nto = ['root']\nnetrc = 'n'\n".into(), "[mail] netrc: give an absolute path"),
+            ("[hooks]\nwebhook = 'chat'\n".into(), "[hooks] webhook: write http://"),
+            ("[hooks]\ncommand = ['']\n".into(), "[hooks] command: the first word"),
+        ] {
+            let config = Config::parse(&text).expect("its form is right");
+            let said = config.check_values().expect_err(&text);
+            assert!(said.text().contains(says), "{text}: {}", said.text());
+        }
+        for text in [
+            of_set("code = 'rs:4+2'"),
+            of_set("code = 'raid6'\nbeside = true\ndisks = { b = '/d' }\nexclude = ['*.tmp']"),
+            "[mail]\nto = ['root']\nsmtp = 'smtp://h:25'\n[hooks]\nwebhook = 'https://h/x'\n".into(),
+        ] {
+            let checked = Config::parse(&text).expect("its form is right").check_values();
+            assert!(checked.is_ok(), "{text}: {:?}", checked.err().map(|why| why.text().to_string()));
+        }
+    }
+
+    #[test]
     fn a_wrong_line_is_named_with_what_is_expected() {
         for (text, says) in [
             ("[set.a]\nout = ['/p']\npath = ['/x']\n", "line 3: unknown field `path`, expected one of `out`"),
@@ -298,6 +424,7 @@ mod tests {
             ("[monitor]\nlisten = 'here'\n", "line 2: invalid socket address"),
             ("[monitor]\nevery = '0'\n", "at least 1s"),
             ("[mail]\nto = [\"a\\nb\"]\n", "addresses of one line"),
+            ("[volume.'a/b']\nfolder = '/x'\n", "a name has no '/'"),
             ("[set.a\n", "line 1"),
         ] {
             let said = Config::parse(text).expect_err(text);

@@ -78,7 +78,7 @@ impl Channel {
     /// Sends changes as one message. Errors: the program's message.
     pub fn send(self, config: &Config, changes: &[Change]) -> Result<(), String> {
         let (host, patience) = (host(), Duration::from_secs(config.monitor.patience));
-        let text = text(changes);
+        let text = text(changes, &config.all_word());
         let message = MessageJson { output_version: OUTPUT_VERSION, host: &host, text: &text, changes };
         match (self, &config.mail) {
             (Channel::Mail, Some(mail)) => {
@@ -176,7 +176,8 @@ fn subject(host: &str, changes: &[Change]) -> String {
     }
 }
 
-fn text(changes: &[Change]) -> String {
+/// Returns a message; `all` is the option by which commands work on everything that is watched.
+fn text(changes: &[Change], all: &str) -> String {
     let line = |change: &Change| {
         let when = pantile_host::when(i64::try_from(change.at).unwrap_or(0));
         format!("{when}  {}: {}\n", crate::sets::name(&change.about), crate::sets::name(&change.text))
@@ -184,7 +185,7 @@ fn text(changes: &[Change]) -> String {
     let mut out: String = changes.iter().take(LINES_MOST).map(line).collect();
     if changes.len() > LINES_MOST {
         out.push_str(&format!(
-            "... and {} more; 'pantile status VOL' has what is wrong now.\n",
+            "... and {} more; 'pantile status {all}' has what is wrong now.\n",
             changes.len() - LINES_MOST
         ));
     }

@@ -257,7 +257,7 @@ mod tests {
         let smart = Smart { temperature_celsius: Some(36), passed: Some(true), ..Smart::default() };
         let smart = vec![DiskSmart { disk: "sda".into(), devices: vec![0], smart }];
         let volumes = vec![VolumeLook { folder, found, smart }];
-        let page = text(&Looked { at: 7, volumes, sets: Vec::new() }, 3);
+        let page = text(&Looked { at: 7, all: "--all".into(), volumes, sets: Vec::new() }, 3);
         for line in [
             "pantile_look_timestamp_seconds 7",
             "pantile_pending_messages 3",

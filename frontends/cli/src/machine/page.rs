@@ -4,7 +4,7 @@ use crate::describe::count;
 use crate::machine::all::{LastRun, Task};
 use crate::machine::conditions::{Conditions, worst_first};
 use crate::machine::deliver;
-use crate::machine::look::{Looked, SetLook, VolumeFound, VolumeLook};
+use crate::machine::look::{Looked, SetLook, ShardsFound, VolumeFound, VolumeLook};
 use crate::sets;
 use crate::volumes;
 use pantile_host::{DeviceReport, DeviceWord, StatusReport, Verdict, when};
@@ -78,8 +78,9 @@ pub fn text(looked: &Looked, wrong: &Conditions, refresh: Option<u64>) -> String
     }
     let _ = writeln!(
         out,
-        "<footer>pantile {}; 'pantile status VOL' and 'pantile verify SET' say more.</footer>\n</body>\n</html>",
-        env!("CARGO_PKG_VERSION")
+        "<footer>pantile {}; 'pantile status {}' prints the state of now.</footer>\n</body>\n</html>",
+        env!("CARGO_PKG_VERSION"),
+        shown(&looked.all)
     );
     out
 }
@@ -129,10 +130,10 @@ fn volume(out: &mut String, look: &VolumeLook) {
             share.clamp(0.0, 100.0),
             shown(&volumes::used_text(report))
         );
-        for line in volumes::under_way_text(report, served == "served").lines() {
+        for line in volumes::under_way_text(report, &look.folder, served == "served").lines() {
             let _ = writeln!(out, "<p>{}</p>", shown(line));
         }
-        let _ = writeln!(out, "<p class=\"soft\">{}</p>", shown(&volumes::scrub_text(report)));
+        let _ = writeln!(out, "<p class=\"soft\">{}</p>", shown(&volumes::scrub_text(report, &look.folder)));
     }
     if let Some(next) = volumes::next_step(report, &look.folder, served == "served") {
         let _ = writeln!(out, "<p class=\"path\">Next: {}</p>", shown(&next));
@@ -208,14 +209,14 @@ fn row(out: &mut String, heads: &[&str], cells: &[(String, &str)]) {
 
 fn sets_table(out: &mut String, all: &[SetLook]) {
     out.push_str("<section>\n<h2>Sealed sets</h2>\n");
-    let heads = ["set", "sealed", "verified"];
+    let heads = ["set", "sealed", "verified", "good shards"];
     head(out, &heads);
     for set in all {
         let last = |task: Task| {
             let found = set.runs.iter().find(|(of, _)| *of == task);
             last_run(found.and_then(|(_, last)| last.as_ref()))
         };
-        row(out, &heads, &[(set.name.clone(), ""), last(Task::Seal), last(Task::Verify)]);
+        row(out, &heads, &[(set.name.clone(), ""), last(Task::Seal), last(Task::Verify), good_shards(set)]);
     }
     out.push_str("</tbody></table>\n</section>\n");
 }
@@ -227,6 +228,19 @@ pub fn last_run(last: Option<&LastRun>) -> (String, &'static str) {
     match last.status {
         0 => (at, "good"),
         status => (format!("{at}, status {status}"), "bad"),
+    }
+}
+
+/// Returns how many shards of a set are good, and the tone of that.
+pub fn good_shards(set: &SetLook) -> (String, &'static str) {
+    match &set.shards {
+        ShardsFound::Unknown => ("-".into(), ""),
+        ShardsFound::Shards { total, bad } => {
+            let tone = if bad.is_empty() { "good" } else { "bad" };
+            (format!("{} of {total}", total - bad.len()), tone)
+        }
+        ShardsFound::NoShards => ("none".into(), "bad"),
+        ShardsFound::Fault(_) => ("unknown".into(), "bad"),
     }
 }
 
@@ -251,7 +265,9 @@ mod tests {
         let volumes = vec![VolumeLook { folder: "/srv/tank".into(), found, smart: Vec::new() }];
         let last = LastRun { ended_at: 7, status: 1, text: String::new() };
         let runs = vec![(Task::Seal, Some(last)), (Task::Verify, None)];
-        Looked { at: 7, volumes, sets: vec![SetLook { name: "pool".into(), runs }] }
+        let shards = ShardsFound::Shards { total: 3, bad: Vec::new() };
+        let set = SetLook { name: "pool".into(), runs, shards, words: "/parity --name pool".into() };
+        Looked { at: 7, all: "--all".into(), volumes, sets: vec![set] }
     }
 
     fn page(looked: &Looked, refresh: Option<u64>) -> String {
@@ -262,7 +278,7 @@ mod tests {
     fn the_page_begins_with_the_answer() {
         let body = page(&machine("tank", Some("Device 1 is lost.")), Some(60));
         let start = body.split_once("<body>\n").expect("a body").1;
-        assert!(start.starts_with("<h1 class=\"bad\">2 things are wrong</h1>"), "{start}");
+        assert!(start.starts_with("<h1 class=\"bad\">3 things are wrong</h1>"), "{start}");
         for part in [
             "<b>/srv/tank</b>: Device 1 is lost.",
             "2 more devices can fail without data loss.",
@@ -270,6 +286,9 @@ mod tests {
             "content=\"60\"",
             "status 1",
             "never by --all",
+            "The set was never verified by '--all'; run 'pantile verify --all'",
+            ">3 of 3<",
+            "'pantile status --all' prints",
         ] {
             assert!(body.contains(part), "{part}: {body}");
         }
@@ -277,7 +296,7 @@ mod tests {
         well.sets.clear();
         let body = page(&well, None);
         assert!(body.contains("<h1 class=\"good\">Nothing is wrong</h1>") && !body.contains("refresh"));
-        let none = page(&Looked { at: 7, volumes: Vec::new(), sets: Vec::new() }, None);
+        let none = page(&Looked { at: 7, all: "--all".into(), volumes: Vec::new(), sets: Vec::new() }, None);
         assert!(none.contains("No volume and no set is known"), "{none}");
     }
 

@@ -53,10 +53,10 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
             let _ = writeln!(out, "{text}");
         }
     }
-    out.push_str(&under_way_text(report, served));
+    out.push_str(&under_way_text(report, seen.root, served));
     if report.opens {
         let _ = writeln!(out, "{}", used_text(report));
-        let _ = writeln!(out, "{}", scrub_text(report));
+        let _ = writeln!(out, "{}", scrub_text(report, seen.root));
     }
     out.push('\n');
     out.push_str(&devices_table(report, seen, terminal));
@@ -132,12 +132,13 @@ pub fn used_text(report: &StatusReport) -> String {
 }
 
 /// Returns lines on work in progress: rebuild, copies, limits.
-pub fn under_way_text(report: &StatusReport, served: bool) -> String {
+pub fn under_way_text(report: &StatusReport, root: &Path, served: bool) -> String {
+    let vol = sets::quoted(root);
     let mut out = String::new();
     if let (Some(rebuild), false) = (&report.rebuild, served) {
         let _ = writeln!(
             out,
-            "Rebuild: {} of {}; it waits until the volume is served, or for 'pantile rebuild'.",
+            "Rebuild: {} of {}; it waits until the volume is served, or for 'pantile rebuild {vol}'.",
             rebuild.done_stripes,
             count(rebuild.total_stripes as usize, "stripe")
         );
@@ -166,8 +167,8 @@ pub fn under_way_text(report: &StatusReport, served: bool) -> String {
     }
     for device in &report.devices {
         let Some(copy) = &device.replacement else { continue };
-        let waits =
-            if served { "" } else { "; the copy waits until the volume is served, or for 'pantile rebuild'" };
+        let waits = format!("; the copy waits until the volume is served, or for 'pantile rebuild {vol}'");
+        let waits = if served { "" } else { &waits };
         let _ = writeln!(
             out,
             "Device {} is being replaced by {} and stays until that is a copy of it: {} of {} copied, {} read back{waits}.",
@@ -372,7 +373,7 @@ fn describe_set(set: &[u32]) -> String {
 }
 
 /// Returns progress and findings of a scrub.
-pub fn scrub_text(report: &StatusReport) -> String {
+pub fn scrub_text(report: &StatusReport, root: &Path) -> String {
     let Some(scrub) = &report.scrub else { return "Last scrub: never.".into() };
     let how = match (scrub.running, scrub.paused) {
         (true, true) => "waits at",
@@ -416,9 +417,10 @@ pub fn scrub_text(report: &StatusReport) -> String {
         (false, ..) | (true, 0, 0) => String::new(),
         (true, repaired, 0) => format!(" Repaired: {}.", count(repaired as usize, "stripe")),
         (true, repaired, left) => format!(
-            " Repaired: {}; {} could not be: 'pantile status --lost' says which data are lost still.",
+            " Repaired: {}; {} could not be: 'pantile status {} --lost' says which data are lost still.",
             count(repaired as usize, "stripe"),
-            count(left as usize, "stripe")
+            count(left as usize, "stripe"),
+            sets::quoted(root)
         ),
     };
     format!(
@@ -478,8 +480,9 @@ mod tests {
             log_unreadable: 3,
             ..ScrubReport::default()
         };
-        let text =
-            |scrub: ScrubReport| scrub_text(&StatusReport { scrub: Some(scrub), ..StatusReport::default() });
+        let text = |scrub: ScrubReport| {
+            scrub_text(&StatusReport { scrub: Some(scrub), ..StatusReport::default() }, Path::new("vol"))
+        };
         assert_eq!(
             text(scrub.clone()),
             "The scrub ended at 171 of 171 stripes: 169 stripes clean, 1 stripe with wrong checksums, 1 stripe with blocks that cannot be read; \

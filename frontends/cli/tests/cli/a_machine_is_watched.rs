@@ -119,6 +119,7 @@ fn damage_is_mailed_and_posted_once_and_again_when_it_is_mended() {
          [hooks]\nwebhook = 'http://127.0.0.1:{web}/hook'\n"
     ));
     let folder = folder.path();
+    let all = format!("--all={}/pantile.toml", folder.display());
     let soon = Duration::from_secs(20);
     for command in ["seal", "verify"] {
         let run = at(folder, &format!("{command} --all=pantile.toml"));
@@ -130,7 +131,10 @@ fn damage_is_mailed_and_posted_once_and_again_when_it_is_mended() {
     let run = at(folder, "verify --all=pantile.toml");
     assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);
     let (status, said) = looks(folder);
-    assert!(status == 1 && said.contains("pool: 'pantile verify --all' ended with status 1"), "{said}");
+    assert!(
+        status == 1 && said.contains(&format!("pool: 'pantile verify {all}' ended with status 1")),
+        "{said}"
+    );
     let letter = letters.recv_timeout(soon).expect("a letter");
     for part in
         ["RCPT TO:<ann@example.org>", "RCPT TO:<bob@example.org>", "To: ann@example.org, bob@example.org"]
@@ -148,7 +152,7 @@ fn damage_is_mailed_and_posted_once_and_again_when_it_is_mended() {
     assert_eq!(run.status, 0, "{}{}", run.stdout, run.stderr);
     assert_eq!(at(folder, "verify --all=pantile.toml").status, 0);
     let (status, said) = looks(folder);
-    assert!(status == 0 && said.contains("pool: No longer: 'pantile verify --all'"), "{said}");
+    assert!(status == 0 && said.contains(&format!("pool: No longer: 'pantile verify {all}'")), "{said}");
     assert!(letters.recv_timeout(soon).is_ok_and(|letter| letter.contains("No longer")));
     assert_eq!(posts.recv_timeout(soon).expect("a post")["changes"][0]["is"], "mended");
 }
@@ -322,14 +326,14 @@ fn the_status_of_the_machine_begins_with_what_is_wrong() {
     assert_eq!(at(folder, "fail tank 1").status, 0);
     let run = at(folder, "status --all=pantile.toml");
     let lines: Vec<&str> = run.stdout.lines().collect();
-    assert_eq!((run.status, lines[0]), (1, "3 things are wrong with 2 volumes and 1 set:"), "{}", run.stdout);
+    assert_eq!((run.status, lines[0]), (1, "4 things are wrong with 2 volumes and 1 set:"), "{}", run.stdout);
     assert!(lines[1].contains("tank: Device 1 is lost"), "the worst is first: {}", run.stdout);
     for part in ["Device 1 is lost", "degraded, not served", "clean, not served", "never by --all"] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
     let run = at(folder, "status --all=pantile.toml --json");
     let json: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
-    assert_eq!((run.status, json["wrong"].as_array().map(Vec::len)), (1, Some(3)), "{json:#}");
+    assert_eq!((run.status, json["wrong"].as_array().map(Vec::len)), (1, Some(4)), "{json:#}");
     let tank = json["volumes"]
         .as_array()
         .expect("a list")
@@ -349,7 +353,7 @@ fn the_status_of_the_machine_begins_with_what_is_wrong() {
     assert_eq!((run.status, run.stdout.as_str()), (1, ""), "{}", run.stderr);
     let page = std::fs::read_to_string(folder.join("all.html")).expect("a page");
     let body = page.split_once("<body>\n").expect("a body").1;
-    assert!(body.starts_with("<h1 class=\"bad\">3 things are wrong</h1>"), "{body}");
+    assert!(body.starts_with("<h1 class=\"bad\">4 things are wrong</h1>"), "{body}");
     assert!(!page.contains("<script") && !page.contains("http://"), "{page}");
     let run = at(folder, "status pond --html pond.html");
     assert_eq!(run.status, 0, "{}", run.stderr);
@@ -363,6 +367,7 @@ fn numbers_are_served_on_loopback() {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
     let folder = machine(&format!("[monitor]\nlisten = '127.0.0.1:{port}'\n"));
     at(folder.path(), "seal --all=pantile.toml");
+    at(folder.path(), "verify --all=pantile.toml");
     let mut monitor = begun_in(folder.path(), "monitor pantile.toml");
     let page = |path: &str| {
         let begun = Instant::now();
@@ -399,6 +404,91 @@ fn numbers_are_served_on_loopback() {
     assert!(page("/else").starts_with("HTTP/1.1 404 "));
     monitor.kill().expect("it ends");
     monitor.wait().expect("it ends");
+}
+
+/// The answer covers the shards of sets, and sets that nobody verified.
+#[test]
+fn a_set_without_shards_or_verification_is_not_well() {
+    let folder = machine("");
+    let folder = folder.path();
+    let place = folder.display();
+    let all = format!("--all={place}/pantile.toml");
+    let status = || at(folder, "status --all=pantile.toml");
+    let says = |run: &Run, text: &str| {
+        assert!(run.status == 1 && run.stdout.contains(text), "'{text}' is missing in: {}", run.stdout);
+    };
+    says(&status(), &format!("pool: The set is not sealed; 'pantile seal {all}' seals it."));
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+    says(&status(), &format!("pool: The set was never verified by '--all'; run 'pantile verify {all}'"));
+    assert_eq!(at(folder, "verify --all=pantile.toml").status, 0);
+    let run = status();
+    assert_eq!(
+        (run.status, run.stdout.starts_with("Nothing is wrong with 1 set.")),
+        (0, true),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(looks(folder), (0, String::new()));
+
+    let shard = folder.join("parity/pool.02.shard");
+    let whole = std::fs::read(&shard).expect("a shard");
+    std::fs::write(&shard, &whole[..whole.len() / 2]).expect("it writes");
+    says(&status(), "pool: 1 of 2 shards are missing or bad: ");
+    std::fs::remove_file(&shard).expect("it goes");
+    let heal =
+        format!("heal {place}/parity --name pool --disk films={place}/films --disk music={place}/music");
+    let missing =
+        format!("1 of 2 shards are missing or bad: {} (missing); 'pantile {heal}' repairs", shard.display());
+    says(&status(), &missing);
+    let json: serde_json::Value =
+        serde_json::from_str(&at(folder, "status --all=pantile.toml --json").stdout).expect("JSON");
+    assert_eq!(
+        (&json["sets"][0]["shards"], &json["sets"][0]["bad_shards"][0]["column"]),
+        (&2.into(), &2.into())
+    );
+    // The second look confirms it.
+    looks(folder);
+    let (_, said) = looks(folder);
+    assert!(said.contains(&missing), "{said}");
+    assert_eq!(at(folder, &heal).status, 0);
+    assert_eq!(status().status, 0);
+    let (_, said) = looks(folder);
+    assert!(said.contains("No longer: 1 of 2 shards"), "{said}");
+
+    std::fs::rename(folder.join("parity"), folder.join("elsewhere")).expect("it is moved");
+    std::fs::create_dir(folder.join("parity")).expect("a folder");
+    says(&status(), "pool: None of its shards is there: mount their disks");
+}
+
+#[test]
+fn values_that_no_command_takes_are_named_by_check_config() {
+    let folder = machine("[thresholds]\nremoved_max = '5%'\n");
+    let folder = folder.path();
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+    assert_eq!(at(folder, "check-config pantile.toml").status, 0);
+    let path = folder.join("pantile.toml");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    for (from, to, says) in [
+        ("code = 'raid6'", "code = 'raid66:2'", "[set.pool] code: "),
+        ("'5%'", "'150%'", "[thresholds] removed_max: expected a number of files"),
+        ("beside = true", "beside = true\nexclude = ['']", "[set.pool] exclude: "),
+    ] {
+        let wrong = text.replacen(from, to, 1);
+        assert_ne!(wrong, text);
+        std::fs::write(&path, wrong).expect("it writes");
+        assert_fault(&at(folder, "check-config pantile.toml"), 2, &[says], to);
+    }
+}
+
+#[test]
+fn messages_that_wait_are_counted_by_every_look_at_the_numbers() {
+    let folder = machine("[hooks]\ncommand = ['/bin/false']\n");
+    let folder = folder.path();
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+    let (status, said) = looks(folder);
+    assert!(status == 1 && said.contains("It is tried again"), "{said}");
+    let page = at(folder, "monitor pantile.toml --metrics").stdout;
+    assert!(page.contains("\npantile_pending_messages 1\n"), "{page}");
 }
 
 #[test]

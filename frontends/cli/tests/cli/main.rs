@@ -12,6 +12,7 @@ mod drawings_are_kept;
 mod every_fault_is_one_sentence;
 mod examples_of_the_help_work;
 mod forged_inputs_cost_little;
+mod messages_name_their_volume;
 mod no_argument_makes_it_panic;
 mod numbers_leave_for_other_tools;
 mod ordinary_setups_are_served;

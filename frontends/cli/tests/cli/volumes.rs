@@ -63,9 +63,11 @@ fn a_volume_lives_through_losses() {
         run.stdout.contains("Device 3 is lost")
             && run.stdout.starts_with("1 more device can fail without data loss")
     );
+    // The device is not there.
+    std::fs::rename(folder.join("vol/device-03.pantile"), folder.join("away")).expect("a device");
     let run = at(folder, "rebuild vol");
-    assert_eq!((run.status, run.stdout.contains("1 device is lost")), (1, true), "{}", run.stdout);
-    ok(folder, "replace vol 3 vol/device-03.pantile");
+    assert_eq!((run.status, run.stdout.contains("Device 3 is lost")), (1, true), "{}", run.stdout);
+    ok(folder, "replace vol 3 away");
     assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
     assert!(ok(folder, "scrub vol --repair").contains("ended at"));
     let status = json_of(folder, "status vol");
@@ -76,8 +78,9 @@ fn a_volume_lives_through_losses() {
     assert_eq!(status["devices"].as_array().map(Vec::len), Some(6));
     assert!(ok(folder, "stop vol").contains("not served"));
     for device in 0..6 {
-        let from = folder.join(format!("vol/device-0{device}.pantile"));
-        std::fs::rename(from, folder.join(format!("disk{}", (device * 5 + 1) % 6))).expect("a device");
+        let from = if device == 3 { "away".into() } else { format!("vol/device-0{device}.pantile") };
+        std::fs::rename(folder.join(from), folder.join(format!("disk{}", (device * 5 + 1) % 6)))
+            .expect("a device");
     }
     let assembled = ok(folder, "assemble disk0 disk1 disk2 disk3 disk4 disk5 --into again");
     assert!(assembled.contains("6 of 6 devices"), "{assembled}");
@@ -89,6 +92,49 @@ fn a_volume_lives_through_losses() {
     assert_eq!(few.status, 1);
     assert!(few.stdout.contains("too few to serve it") && !few.stdout.contains("Serve it"), "{}", few.stdout);
     assert_eq!(json_of(folder, "assemble disk0 disk1 disk2 --into fewer")["enough"], false);
+}
+
+/// A device that was declared failed keeps its path, so an order finds it by each name, and brings
+/// it back.
+#[test]
+fn a_device_declared_failed_is_known_by_its_path_and_comes_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    std::fs::create_dir(folder.join("disks")).expect("a folder");
+    let disks: Vec<String> = (0..5).map(|disk| format!("disks/d{disk}")).collect();
+    for disk in disks.iter().map(String::as_str).chain(["new", "spare"]) {
+        std::fs::File::create(folder.join(disk)).and_then(|file| file.set_len(32 << 20)).expect("a file");
+    }
+    ok(folder, &format!("create vol --code raid6:3 {}", disks.join(" ")));
+    ok(folder, "fail vol disks/d1");
+    let device = || json_of(folder, "status vol")["devices"][1].clone();
+    let path = folder.join("disks/d1").display().to_string();
+    assert_eq!((&device()["state"], &device()["path"]), (&"lost".into(), &path.as_str().into()));
+    // The limit of the speed alone brings nothing back.
+    assert_eq!(at(folder, "rebuild vol --throttle 1G").status, 1);
+    assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
+    assert_eq!(device()["state"], "present");
+    assert!(ok(folder, "events vol").contains("/disks/d1) came back."), "it was caught up, not rebuilt");
+
+    // Nothing is at the path any more.
+    ok(folder, "add-spare vol spare");
+    std::fs::remove_file(folder.join("spare")).expect("it goes");
+    std::os::unix::fs::symlink("spare", folder.join("to-spare")).expect("a link");
+    ok(folder, "remove-spare vol to-spare");
+    ok(folder, "fail vol d1");
+    std::fs::remove_file(folder.join("disks/d1")).expect("it goes");
+    std::os::unix::fs::symlink("disks/d1", folder.join("link")).expect("a link");
+    let run = at(folder, "rebuild vol");
+    assert_eq!(run.status, 1);
+    let said = "Device 1 is lost: 'pantile status vol' says why, 'pantile replace vol 1 NEW' puts in another";
+    assert!(run.stdout.starts_with(said), "{}", run.stdout);
+    for name in ["disks/d1", "link", &path, "d1", "disks/../disks/d1"] {
+        ok(folder, &format!("fail vol {name}"));
+    }
+    assert!(ok(folder, "replace vol link new").contains("new is device 1 now"));
+    assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
+    assert_fault(&at(folder, "fail vol link"), 2, &["link is no device of vol"], "another has its slot");
+    assert!(!std::fs::read_to_string(folder.join("vol/volume.conf")).expect("lines").contains("failed"));
 }
 
 #[test]
@@ -105,7 +151,10 @@ fn events_are_kept_over_restarts() {
     let texts: Vec<&str> =
         said.lines().filter_map(|line| line.split_once("  ")).map(|(_, text)| text).collect();
     let at = |start: &str| texts.iter().position(|text| text.starts_with(start)).expect(&said);
-    assert!(at("Device 3 was lost") < at("Device 3 has all that it should have."), "{said}");
+    let device = format!("Device 3 ({})", folder.join("vol/device-03.pantile").display());
+    let has = format!("{device} has all that it should have.");
+    assert!(at(&format!("{device} was lost")) < at(&has), "{said}");
+    assert!(!said.contains("not stopped in order"), "each command has closed it: {said}");
     assert_eq!(ok(folder, "status vol --events"), said);
     let json = json_of(folder, "events vol");
     assert_eq!((&json["output_version"], &json["events"][0]["device"]), (&1.into(), &3.into()));
@@ -407,8 +456,12 @@ fn devices_removed_beyond_the_tolerance_come_back_by_assembling() {
     ok(folder, "create vol --size 1M --code raid5:2");
     ok(folder, "fail vol 0");
     at(folder, "fail vol 1 --yes");
-    let out = ("lost", "names no device for it");
-    unopened(folder, "vol", &["bring back 1 more", "pantile assemble"], &[out, out, ("present", "")]);
+    let out = |device: u32| {
+        format!("declared failed; 'pantile replace vol {device} vol/device-0{device}.pantile' brings it back")
+    };
+    let (first, second) = (out(0), out(1));
+    let devices = [("lost", first.as_str()), ("lost", &second), ("present", "")];
+    unopened(folder, "vol", &["bring back 1 more", "pantile assemble"], &devices);
     let run =
         at(folder, "assemble vol/device-00.pantile vol/device-01.pantile vol/device-02.pantile --into again");
     assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);

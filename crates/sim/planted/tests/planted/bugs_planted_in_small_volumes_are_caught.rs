@@ -1,7 +1,7 @@
 //! Bugs that show in small volumes.
 
-use crate::real::{hush, sides, small};
-use pantile_volume::{Bug, with};
+use crate::real::{hush, pairs, sides, small};
+use pantile_volume::{Bug, Found, with};
 
 #[test]
 fn bugs_are_caught_by_every_crash_of_a_small_volume() {
@@ -17,4 +17,11 @@ fn bugs_are_caught_by_every_crash_of_a_small_volume() {
 fn a_history_that_is_never_drawn_anew_shows_nothing() {
     assert!(with(None, sides::halves_are_refused));
     assert!(!with(Some(Bug::KeepsHistory), sides::halves_are_refused));
+}
+
+#[test]
+fn rows_ahead_that_count_before_they_are_written_are_caught() {
+    let lost = || pairs::one_more_is_lost_at_every_step(Found::Blank).1;
+    assert_eq!(with(None, lost), []);
+    assert_ne!(with(Some(Bug::CountsRowsAheadTooEarly), lost), []);
 }

@@ -15,8 +15,6 @@ enum Worlds {
     Forgetful,
     /// Runs them with devices that come and go.
     Restless,
-    /// The same with pairs of disks whose loss makes a rebuild of two passes.
-    Paired,
 }
 
 impl Worlds {
@@ -24,7 +22,6 @@ impl Worlds {
         match bug {
             Bug::GivesGenerationsAgain => Worlds::Forgetful,
             Bug::MovesCursorBeforeFlush => Worlds::Restless,
-            Bug::CountsRowsAheadTooEarly => Worlds::Paired,
             _ => Worlds::Usual,
         }
     }
@@ -36,7 +33,6 @@ impl Worlds {
                 WEATHERS.iter().flat_map(|faults| shapes().map(|shape| Real::new(shape, faults))).collect()
             }
             Worlds::Forgetful => RESTLESS.map(|code| restless(code, &[Fault::Lost])).into(),
-            Worlds::Paired => vec![restless("raidp:4", &[Fault::Gone, Fault::Returns, Fault::Replaced])],
             Worlds::Restless => {
                 RESTLESS.map(|code| restless(code, &[Fault::Gone, Fault::Returns, Fault::Replaced])).into()
             }

@@ -28,7 +28,8 @@ pub enum Bug {
     AnswersBeforeLossIsRecorded,
     /// The cursor of a rebuild moves when its writes are done, without a flush.
     MovesCursorBeforeFlush,
-    /// Rows that are rebuilt ahead count before any is written.
+    /// Rows that are rebuilt ahead count before any is written. Not in [`Bug::ALL`]: worlds are at
+    /// rest when the margin is tested.
     CountsRowsAheadTooEarly,
     /// A physical stripe that is being read is written to.
     IgnoresPins,
@@ -84,7 +85,7 @@ pub enum Bug {
 
 impl Bug {
     /// All that a volume without patches and epochs can have.
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 21] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
         Bug::ReusesFreedTooEarly,
@@ -93,7 +94,6 @@ impl Bug {
         Bug::ForgetsGeneration,
         Bug::AnswersBeforeLossIsRecorded,
         Bug::MovesCursorBeforeFlush,
-        Bug::CountsRowsAheadTooEarly,
         Bug::IgnoresPins,
         Bug::RefersToUnflushedSnapshot,
         Bug::KeepsSessionNumber,

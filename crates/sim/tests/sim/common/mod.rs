@@ -738,7 +738,7 @@ impl Engine for Toy {
             | Event::Idle
             | Event::Pace(..)
             | Event::ClearErrors(_)
-            | Event::Copy { .. } => {}
+            | Event::Happened { .. } => {}
         }
         self.advance();
     }

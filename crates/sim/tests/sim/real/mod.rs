@@ -2,6 +2,7 @@
 
 pub mod epochs;
 pub mod hand;
+pub mod pairs;
 pub mod sides;
 pub mod small;
 
