@@ -480,7 +480,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             Some(rarity) if self.random.chance(1, rarity) => {
                 let repair = self.random.chance(1, 2);
                 let start = Scrub::Start { repair };
-                let wishes = [start, start, Scrub::Pause, Scrub::Resume, Scrub::Stop];
+                let of_one = Scrub::Device(Slot(self.random.below(self.config.world.devices.into()) as u32));
+                let wishes = [start, start, of_one, Scrub::Pause, Scrub::Resume, Scrub::Stop];
                 let wish = *self.random.pick(&wishes).expect("there are wishes");
                 self.tell(Event::Scrub(wish))
             }

@@ -347,6 +347,7 @@ impl Engine {
         let at = self.noting.now;
         let known = DeviceNote { reason, errno, since: at, ..self.device_note(slot) };
         self.note(Note::Device(known), false);
+        self.interrupt_device_scrub(slot);
         let (what, slot, value) = (EventKind::LOST, Some(slot), 0);
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
     }

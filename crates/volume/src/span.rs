@@ -154,10 +154,14 @@ impl Engine {
         self.start_span(logical, mapping, Purpose::Deliver(targets), making, &needed, urgency);
     }
 
-    /// Begins to read all of a mapped stripe that should be there.
-    pub(crate) fn check_stripe(&mut self, logical: u32, mapping: Mapping) {
+    /// Begins to read all of a mapped stripe that should be there; of one device alone, if one is
+    /// given.
+    pub(crate) fn check_stripe(&mut self, logical: u32, mapping: Mapping, only: Option<Slot>) {
         let lost = self.lost_cells(logical, mapping);
-        let cells = self.geometry.code.cells().filter(|&cell| !lost.contains(cell));
+        let column = only.map(|slot| self.geometry.column(mapping.physical, slot));
+        let code = &self.geometry.code;
+        let is_meant = |cell: CellIndex| column.is_none_or(|column| code.cell(cell).column == column);
+        let cells = code.cells().filter(|&cell| !lost.contains(cell) && is_meant(cell));
         let elements = self.geometry.element_blocks();
         let needed: Vec<Place> =
             cells.flat_map(|cell| (0..elements).map(move |offset| (cell, offset))).collect();

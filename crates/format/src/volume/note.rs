@@ -131,6 +131,8 @@ impl Reason {
     pub const DIFFERS: Reason = Reason(9);
     /// Too many of its reads failed.
     pub const READS_FAILED: Reason = Reason(10);
+    /// It was overwritten with something else while it was in use.
+    pub const OVERWRITTEN: Reason = Reason(11);
 }
 
 /// Known facts of a device.
@@ -181,6 +183,10 @@ impl EventKind {
     pub const COPY_FAILED: EventKind = EventKind(13);
     /// The copy was cancelled, and the old device stays.
     pub const COPY_CANCELLED: EventKind = EventKind(14);
+    /// All that the copy holds was verified, and what was bad was rebuilt.
+    pub const COPY_VERIFIED: EventKind = EventKind(15);
+    /// A device that is in use was overwritten with something else.
+    pub const OVERWRITTEN: EventKind = EventKind(16);
 }
 
 /// Something that happened.
@@ -196,7 +202,8 @@ pub struct EventNote {
     pub errno: i32,
     /// When.
     pub at: i64,
-    /// For data the first user block, for a scrub the number of bad stripes, otherwise 0.
+    /// For data the first user block, for a scrub the number of bad stripes, for a verified copy
+    /// the number of its parts that were rebuilt, otherwise 0.
     pub value: u64,
 }
 
