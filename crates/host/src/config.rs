@@ -3,7 +3,7 @@
 
 use crate::FolderError;
 use pantile_format::volume::VolumeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Its first line.
@@ -21,6 +21,9 @@ pub struct Config {
     pub devices: BTreeMap<u32, Place>,
     /// Devices that take the place of a working one, by its slot, once their copy is complete.
     pub replacing: BTreeMap<u32, PathBuf>,
+    /// Slots of devices that took the place of a working one as its copy, and of which not all was
+    /// verified by its checksums since.
+    pub verifying: BTreeSet<u32>,
     /// Devices that take the place of a lost one.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
@@ -49,6 +52,9 @@ impl Config {
         for (slot, path) in &self.replacing {
             text.push_str(&format!("replacing {slot} {}\n", one_line(path)?));
         }
+        for slot in &self.verifying {
+            text.push_str(&format!("verifying {slot}\n"));
+        }
         for path in &self.spares {
             text.push_str(&format!("spare {}\n", one_line(path)?));
         }
@@ -69,6 +75,7 @@ impl Config {
             volume: VolumeId([0; 16]),
             devices: BTreeMap::new(),
             replacing: BTreeMap::new(),
+            verifying: BTreeSet::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };
@@ -96,6 +103,10 @@ impl Config {
                         return Err(wrong(number, expected));
                     }
                 }
+                "verifying" => {
+                    let slot = rest.parse().ok().filter(|slot| *slot < 256);
+                    config.verifying.insert(slot.ok_or(wrong(number, "'verifying NUMBER', 0 to 255"))?);
+                }
                 // A second line with the same spare changes nothing.
                 "spare" if config.spares.iter().any(|spare| spare.as_os_str() == rest) => {}
                 "spare" if config.spares.len() >= SPARES_MAX => {
@@ -110,7 +121,7 @@ impl Config {
                 _ => {
                     return Err(wrong(
                         number,
-                        "id, device, joining, replacing, spare, throttle or a comment",
+                        "id, device, joining, replacing, verifying, spare, throttle or a comment",
                     ));
                 }
             }
@@ -149,6 +160,7 @@ mod tests {
             devices: [(0, place("device-00.pantile", false)), (3, place("/dev/disk with spaces", true))]
                 .into(),
             replacing: [(0, "new disk".into())].into(),
+            verifying: [3, 7].into(),
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
         };
@@ -161,6 +173,7 @@ mod tests {
             ("device 0 device", "device 3 device"),
             ("replacing 0 new", "replacing 256 new"),
             ("replacing 0 new disk", "replacing 0"),
+            ("verifying 7", "verifying 256"),
             ("throttle 5000", "throttle 0"),
             ("spare /dev/spare", "spare"),
             ("spare", "spar"),

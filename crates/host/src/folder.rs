@@ -181,6 +181,7 @@ impl Folder {
                 volume,
                 devices: devices.collect(),
                 replacing: BTreeMap::new(),
+                verifying: BTreeSet::new(),
                 spares: Vec::new(),
                 throttle_bytes_per_s: None,
             };
@@ -286,6 +287,7 @@ impl Folder {
             volume: found.superblock.volume,
             devices: devices.collect(),
             replacing: found.replacing.clone(),
+            verifying: BTreeSet::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };

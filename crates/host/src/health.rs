@@ -215,6 +215,13 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         EventKind::DATA_LOST => format!("Data were lost, from byte {at_byte} on."),
         EventKind::COPY_BEGUN => format!("{which} began to be copied to a new one that is to replace it."),
         EventKind::COPY_TAKEN => format!("{which} was replaced by its copy."),
+        EventKind::COPY_VERIFIED if event.value == 0 => {
+            format!("{which}, which was copied, was verified by its checksums: nothing on it was bad.")
+        }
+        EventKind::COPY_VERIFIED => format!(
+            "{which}, which was copied, was verified by its checksums; bad parts rebuilt from other devices: {}.",
+            event.value
+        ),
         EventKind::COPY_CANCELLED => {
             format!("The copy that was to replace {which} was cancelled; {which} stays.")
         }

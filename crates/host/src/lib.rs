@@ -60,7 +60,7 @@ pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, ENDED, EventReport, LatencyReport,
     MetadataReport, Order, RangeReport, RebuildReport, ReplacementReport, SERVING, ScrubReport, ServerReport,
-    SlowReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_until, order_within,
+    SlowReport, StatusReport, TOLD_TO_STOP, Verdict, VerificationReport, order, order_until, order_within,
 };
 pub use disks::{DiskLosses, DiskReport, DisksReport};
 pub use engine::{MemberReport, Report};

@@ -11,6 +11,7 @@ mod replacing;
 mod returning;
 mod status;
 mod strays;
+mod verifying;
 
 use self::checks::{check_absolute, check_every_len, check_len, check_strange, is_rebuilt, takes_part};
 use self::known::{Held, Known};
@@ -18,6 +19,7 @@ use self::mishap::{Mishaps, Part, Planted};
 use self::replacing::Replacement;
 use self::returning::Returning;
 use self::strays::Strays;
+use self::verifying::Proof;
 use crate::Place;
 use crate::claim::{self, Own};
 use crate::config::SPARES_MAX;
@@ -90,6 +92,8 @@ struct State {
     evicts_slow: bool,
     strays: Strays,
     returning: Returning,
+    /// By slot, the verification of a device that took another's place as its copy.
+    proofs: BTreeMap<u32, Proof>,
 }
 
 /// Deaths of the servers of a volume since it was first served.
@@ -119,6 +123,7 @@ impl State {
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
         *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         self.samples.clear();
+        self.proofs = BTreeMap::new();
     }
 
     /// Closes devices that ran separately and that the volume does without: nothing is written to
@@ -208,6 +213,7 @@ impl Service {
             evicts_slow: false,
             strays: Strays::default(),
             returning: Returning::default(),
+            proofs: BTreeMap::new(),
         };
         state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
@@ -683,6 +689,7 @@ impl Service {
         folder.change(|config| {
             config.devices.insert(slot.0, place);
             config.replacing.remove(&slot.0);
+            config.verifying.remove(&slot.0);
             config.spares.retain(|spare| spare != path);
         })?;
         if self.host().report()?.members[slot.0 as usize].attached {

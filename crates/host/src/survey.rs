@@ -66,6 +66,7 @@ impl Folder {
                     writes: None,
                     slow: None,
                     replacement: None,
+                    verification: None,
                 }
             })
             .collect();

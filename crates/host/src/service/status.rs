@@ -5,7 +5,7 @@ use super::known::Known;
 use super::returning::TRIED;
 use crate::control::{
     DeviceReport, DeviceWord, LatencyReport, MetadataReport, RebuildReport, ReplacementReport, ScrubReport,
-    ServerReport, SlowReport, StatusReport, Verdict,
+    ServerReport, SlowReport, StatusReport, Verdict, VerificationReport,
 };
 use crate::disks::{Disk, System, judge};
 use crate::engine::MemberReport;
@@ -98,6 +98,7 @@ impl Service {
                 writes: member.writes.map(latency_report),
                 slow: member.slow.map(slow_report),
                 replacement: self.replacement(&known, device.slot),
+                verification: self.verification(&known, &report, device.slot),
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
@@ -219,6 +220,15 @@ impl Service {
             None => (known.config.as_ref()?.replacing.get(&slot.0)?.clone(), 0, 0, 0),
         };
         Some(ReplacementReport { path, copied_bytes, verified_bytes, total_bytes, unreadable_blocks })
+    }
+
+    /// Returns the progress of the verification of a copy; `None`: there is none to do.
+    fn verification(&self, known: &Known, report: &Report, slot: Slot) -> Option<VerificationReport> {
+        known.config.as_ref()?.verifying.get(&slot.0)?;
+        let total_stripes = self.geometry.logical_stripes().into();
+        let scrub = report.status.device_scrub.filter(|scrub| scrub.slot == slot);
+        let (done_stripes, found) = scrub.map_or((0, 0), |scrub| (scrub.done, scrub.found));
+        Some(VerificationReport { done_stripes, total_stripes, found })
     }
 }
 
