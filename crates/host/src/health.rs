@@ -180,6 +180,7 @@ fn reason(reason: Reason, errno: i32) -> String {
         Reason::NO_SPACE => "it was short of space",
         Reason::READS_FAILED => "too many of its reads failed",
         Reason::SLOW => "it was slower than the others for long",
+        Reason::OVERWRITTEN => "it was overwritten with something else while it was in use",
         Reason::DIFFERS => "it read back other bytes than were written",
         _ => "for a reason that this version does not know",
     };
@@ -221,6 +222,9 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         EventKind::COPY_VERIFIED => format!(
             "{which}, which was copied, was verified by its checksums; bad parts rebuilt from other devices: {}.",
             event.value
+        ),
+        EventKind::OVERWRITTEN => format!(
+            "{which} was found overwritten with something else; it stays, because data need what is left on it."
         ),
         EventKind::COPY_CANCELLED => {
             format!("The copy that was to replace {which} was cancelled; {which} stays.")

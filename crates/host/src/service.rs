@@ -7,6 +7,7 @@ mod care;
 mod checks;
 mod known;
 mod mishap;
+mod overwritten;
 mod replacing;
 mod returning;
 mod status;
@@ -16,6 +17,7 @@ mod verifying;
 use self::checks::{check_absolute, check_every_len, check_len, check_strange, is_rebuilt, takes_part};
 use self::known::{Held, Known};
 use self::mishap::{Mishaps, Part, Planted};
+use self::overwritten::Overwritten;
 use self::replacing::Replacement;
 use self::returning::Returning;
 use self::strays::Strays;
@@ -94,6 +96,7 @@ struct State {
     returning: Returning,
     /// By slot, the verification of a device that took another's place as its copy.
     proofs: BTreeMap<u32, Proof>,
+    overwritten: Overwritten,
 }
 
 /// Deaths of the servers of a volume since it was first served.
@@ -123,7 +126,7 @@ impl State {
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
         *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         self.samples.clear();
-        self.proofs = BTreeMap::new();
+        (self.proofs, self.overwritten) = (BTreeMap::new(), Overwritten::default());
     }
 
     /// Closes devices that ran separately and that the volume does without: nothing is written to
@@ -214,6 +217,7 @@ impl Service {
             strays: Strays::default(),
             returning: Returning::default(),
             proofs: BTreeMap::new(),
+            overwritten: Overwritten::default(),
         };
         state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
@@ -459,9 +463,10 @@ impl Service {
     fn check_survived(&self, state: &State, slot: Slot) -> Result<(), FolderError> {
         let report = self.host().report()?;
         let devices = || report.status.devices.iter();
-        // What strays is gone when this server ends.
+        // What strays is gone when this server ends; what is overwritten has nothing.
         let is_lost = |d: &&DeviceStatus| {
-            d.state != DeviceState::Present || state.strays.problems.contains_key(&d.slot.0)
+            let is_to_go = [&state.strays.problems, &state.overwritten.problems];
+            d.state != DeviceState::Present || is_to_go.iter().any(|those| those.contains_key(&d.slot.0))
         };
         let lost: Vec<Slot> = devices().filter(is_lost).map(|d| d.slot).filter(|&one| one != slot).collect();
         let without = |slot: Slot| {

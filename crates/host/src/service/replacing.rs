@@ -115,7 +115,7 @@ fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
 }
 
 /// Returns the offsets of the superblocks of a slot's device.
-fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
+pub(super) fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
     let zones = geometry.zones(slot);
     let places = [zones.superblock(0), zones.superblock(1), zones.superblock_copy()];
     places.map(|place| place.0 * BLOCK as u64).to_vec()

@@ -45,7 +45,7 @@ impl Service {
         let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
         let counted = Margin::from(margin(&bearing, &report.standing));
         let strays: Vec<Slot> = known.strays.keys().map(|&slot| Slot(slot)).collect();
-        // Strays are read now, and gone when the server ends.
+        // Strays are read now, and gone when the server ends; what was overwritten is gone.
         let margin = match Margin::from(margin(&bearing, &report.standing.without(&strays))) {
             with_strays if with_strays.survives || !counted.survives => with_strays,
             none_left => Margin { survives: true, ..none_left },
