@@ -38,7 +38,7 @@ fn scrub_one(hand: &mut Hand) -> DeviceScrub {
     scrub
 }
 
-/// What a device has of stripes and of the log, by its place.
+/// Blocks of a device in stripes and in the log, with their places.
 fn content(hand: &Hand, slot: Slot) -> Vec<(DeviceBlock, String)> {
     let zones = hand.real.geometry.zones(slot);
     let runs = [zones.data(), zones.log()];
@@ -103,7 +103,7 @@ fn a_sound_device_is_verified_without_a_read_or_write_of_another() {
 }
 
 #[test]
-fn what_is_bad_on_the_device_is_rebuilt_and_nothing_else_is_written() {
+fn bad_parts_of_the_device_are_rebuilt_and_no_other_stripe_is_written() {
     let mut hand = filled();
     let all = scrub_all(&mut hand, false);
     let parts = rot(&mut hand);
@@ -186,7 +186,7 @@ fn the_scrub_of_all_devices_waits_for_it_and_goes_on_and_one_with_repair_takes_i
 }
 
 #[test]
-fn it_ends_with_its_device_and_the_one_that_comes_back_is_not_called_verified() {
+fn a_device_that_was_lost_meanwhile_is_not_called_verified() {
     let mut hand = filled();
     hand.tell(Event::Scrub(Scrub::Device(ONE)));
     for _ in 0..4 {
