@@ -694,7 +694,9 @@ impl Service {
         folder.change(|config| {
             config.devices.insert(slot.0, place);
             config.replacing.remove(&slot.0);
-            config.verifying.remove(&slot.0);
+            if found == Found::Blank {
+                config.verifying.remove(&slot.0);
+            }
             config.spares.retain(|spare| spare != path);
         })?;
         if self.host().report()?.members[slot.0 as usize].attached {
