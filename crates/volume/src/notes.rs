@@ -419,6 +419,13 @@ impl Engine {
         self.note(Note::Device(known), true);
     }
 
+    /// Forgets the errors of a device: they were those of the one before.
+    pub(crate) fn forget_errors(&mut self, slot: Slot) {
+        self.noting.forget_errors(slot);
+        let known = self.device_note(slot);
+        self.note(Note::Device(known), false);
+    }
+
     /// Keeps the new state of a copy that is to replace a device.
     pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
         if slot.0 as usize >= self.geometry.slots() {
@@ -426,9 +433,7 @@ impl Engine {
         }
         if what == EventKind::COPY_TAKEN {
             // The errors of the device before are not those of the new one.
-            self.noting.forget_errors(slot);
-            let known = self.device_note(slot);
-            self.note(Note::Device(known), false);
+            self.forget_errors(slot);
         }
         let (at, slot, value) = (self.noting.now, Some(slot), 0);
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);

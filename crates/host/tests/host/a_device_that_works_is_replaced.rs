@@ -441,7 +441,14 @@ fn blocks_that_rotted_unseen_on_the_old_device_are_right_on_the_new_one() {
     let said = events(&service);
     let last = said.last().expect("events");
     assert!(last.contains("was verified") && last.contains("bad parts rebuilt"), "{said:?}");
-    assert_eq!(status(&service).scrub, None, "no scrub of all devices");
+    let report = status(&service);
+    assert_eq!(report.scrub, None, "no scrub of all devices");
+    assert_eq!(
+        (report.verdict, report.devices[5].checksum_errors),
+        (Verdict::Clean, 0),
+        "{:?}",
+        report.wrong
+    );
     is_read_without_two(&service, &data);
     service.stop().expect("it stops");
 }

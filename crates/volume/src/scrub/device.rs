@@ -74,6 +74,8 @@ impl Engine {
         let Some(DeviceScrub { slot, found, left, .. }) = self.device_scrub else { return };
         // What another scrub had found in its superblocks and maps was written again.
         self.forget_scrub_of(slot);
+        // Its wrong blocks were those of the device that it is a copy of.
+        self.forget_errors(slot);
         self.event(EventKind::COPY_VERIFIED, Some(slot), found.saturating_sub(left));
         self.want_record_of_notes();
     }
