@@ -46,13 +46,13 @@ layout! {
 layout! {
     /// Something that happened, behind the head.
     EVENT_LAYOUT {
-        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 10 errors cleared by the operator, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled";
+        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 10 errors cleared by the operator, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled, 15 copy verified, 16 device overwritten";
         E_REASON: "reason" @ 10 + 2, "of a loss or a failed copy, as above";
         E_SLOT: "slot" @ 12 + 4, "the device; 4294967295: none";
         E_ERRNO: "system error" @ 16 + 4, "as above";
         E_RESERVED: "reserved" @ 20 + 4, "zero";
         E_AT: "at" @ 24 + 8, "when";
-        E_VALUE: "value" @ 32 + 8, "of lost data the first user block, of a scrub the stripes found bad, else 0";
+        E_VALUE: "value" @ 32 + 8, "of lost data the first user block, of a scrub the stripes found bad, of a verified copy the parts rebuilt, else 0";
     }
 }
 

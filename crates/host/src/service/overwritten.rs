@@ -169,3 +169,53 @@ fn stays(root: &Path) -> String {
         root.display(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_device::MemoryDevice;
+
+    fn expected() -> Expected {
+        let places = vec![0, 4096, (1 << 20) - 4096];
+        Expected { volume: VolumeId([1; 16]), slot: Slot(0), places }
+    }
+
+    /// Looks as the care does, until no look is under way, and returns whether it is overwritten.
+    fn look(overwritten: &Overwritten, device: &Arc<dyn Device>, wrong: u64, now: Instant) -> bool {
+        overwritten.look(device, wrong, now, expected());
+        let begun = Instant::now();
+        while lock(&overwritten.looks).values().any(|look| !look.is_over) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "a look has not ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        lock(&overwritten.looks).get(&0).is_some_and(|look| look.finding == Some(true))
+    }
+
+    fn looked_at(overwritten: &Overwritten) -> Option<Instant> {
+        lock(&overwritten.looks).get(&0).map(|look| look.begun)
+    }
+
+    #[test]
+    fn a_device_is_looked_at_after_sixteen_wrong_blocks_and_at_most_once_a_minute() {
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("m", 1 << 20));
+        let (overwritten, now) = (Overwritten::default(), Instant::now());
+        assert!(!look(&overwritten, &device, 15, now) && looked_at(&overwritten).is_none());
+        assert!(look(&overwritten, &device, 16, now));
+        let soon = now + LOOK_EVERY - Duration::from_secs(1);
+        assert!(look(&overwritten, &device, 500, soon) && looked_at(&overwritten) == Some(now));
+        // One that is known to be overwritten is looked at again, until it is not.
+        let later = now + LOOK_EVERY;
+        assert!(look(&overwritten, &device, 500, later) && looked_at(&overwritten) == Some(later));
+        // Another device in the slot is not blamed for the one before it.
+        let other: Arc<dyn Device> = Arc::new(MemoryDevice::new("n", 1 << 20));
+        assert!(!overwritten.look(&other, 3, later, expected()));
+    }
+
+    #[test]
+    fn a_device_of_which_a_superblock_cannot_be_read_is_not_called_overwritten() {
+        // It ends before its last superblock.
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("m", 8192));
+        assert_eq!(expected().is_overwritten(&*device), None);
+        assert!(!look(&Overwritten::default(), &device, 100, Instant::now()));
+    }
+}
