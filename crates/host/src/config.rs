@@ -3,7 +3,7 @@
 
 use crate::FolderError;
 use pantile_format::volume::VolumeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Its first line.
@@ -29,6 +29,9 @@ pub struct Config {
     pub failed: BTreeMap<u32, PathBuf>,
     /// Devices that others took the place of, the oldest first: for the paths of past events.
     pub former: Vec<Former>,
+    /// Slots of devices that took the place of a working one as its copy, and of which not all was
+    /// verified by its checksums since.
+    pub verifying: BTreeSet<u32>,
     /// Devices that take the place of a lost one.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
@@ -102,6 +105,9 @@ impl Config {
         for Former { slot, until, path } in &self.former {
             text.push_str(&format!("former {slot} {until} {}\n", one_line(path)?));
         }
+        for slot in &self.verifying {
+            text.push_str(&format!("verifying {slot}\n"));
+        }
         for path in &self.spares {
             text.push_str(&format!("spare {}\n", one_line(path)?));
         }
@@ -124,6 +130,7 @@ impl Config {
             replacing: BTreeMap::new(),
             failed: BTreeMap::new(),
             former: Vec::new(),
+            verifying: BTreeSet::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };
@@ -162,6 +169,10 @@ impl Config {
                     }
                     config.former.push(former);
                 }
+                "verifying" => {
+                    let slot = rest.parse().ok().filter(|slot| *slot < 256);
+                    config.verifying.insert(slot.ok_or(wrong(number, "'verifying NUMBER', 0 to 255"))?);
+                }
                 // A second line with the same spare changes nothing.
                 "spare" if config.spares.iter().any(|spare| spare.as_os_str() == rest) => {}
                 "spare" if config.spares.len() >= SPARES_MAX => {
@@ -176,7 +187,7 @@ impl Config {
                 _ => {
                     return Err(wrong(
                         number,
-                        "id, device, joining, replacing, failed, former, spare, throttle or a comment",
+                        "id, device, joining, replacing, verifying, failed, former, spare, throttle or a comment",
                     ));
                 }
             }
@@ -224,6 +235,7 @@ mod tests {
             replacing: [(0, "new disk".into())].into(),
             failed: [(1, "/dev/old disk".into())].into(),
             former: vec![Former { slot: 2, until: 1_700_000_000, path: "/dev/older disk".into() }],
+            verifying: [3, 7].into(),
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
         };
@@ -240,6 +252,7 @@ mod tests {
             ("former 2 1700000000 /dev/older disk", "former 2 1700000000"),
             ("failed 1 ", "failed 256 "),
             ("failed 1 /dev/old disk", "failed 1"),
+            ("verifying 7", "verifying 256"),
             ("throttle 5000", "throttle 0"),
             ("spare /dev/spare", "spare"),
             ("spare", "spar"),

@@ -368,6 +368,20 @@ pub struct DeviceReport {
     /// The device that replaces it when the copy is complete.
     #[serde(default)]
     pub replacement: Option<ReplacementReport>,
+    /// Set while a device that took another's place as its copy is verified by its checksums.
+    #[serde(default)]
+    pub verification: Option<VerificationReport>,
+}
+
+/// Progress of the verification of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerificationReport {
+    /// Stripes whose part on the device is verified.
+    pub done_stripes: u64,
+    /// Stripes in all.
+    pub total_stripes: u64,
+    /// Bad parts found so far, which are rebuilt.
+    pub found: u64,
 }
 
 /// How slow a device is, and since when.

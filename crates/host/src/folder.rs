@@ -185,6 +185,7 @@ impl Folder {
                 replacing: BTreeMap::new(),
                 failed: BTreeMap::new(),
                 former: Vec::new(),
+                verifying: BTreeSet::new(),
                 spares: Vec::new(),
                 throttle_bytes_per_s: None,
             };
@@ -292,6 +293,7 @@ impl Folder {
             replacing: found.replacing.clone(),
             failed: BTreeMap::new(),
             former: Vec::new(),
+            verifying: BTreeSet::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
         };

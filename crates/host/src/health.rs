@@ -199,6 +199,7 @@ fn reason(reason: Reason, errno: i32) -> String {
         Reason::NO_SPACE => "it was short of space",
         Reason::READS_FAILED => "too many of its reads failed",
         Reason::SLOW => "it was slower than the others for long",
+        Reason::OVERWRITTEN => "it was overwritten with something else while it was in use",
         Reason::DIFFERS => "it read back other bytes than were written",
         _ => "for a reason that this version does not know",
     };
@@ -275,6 +276,16 @@ fn event_report(event: &EventNote, path: Option<PathBuf>) -> EventReport {
         EventKind::DATA_LOST => format!("Data were lost, from byte {at_byte} on."),
         EventKind::COPY_BEGUN => format!("{of} began to be copied to a new one that is to replace it."),
         EventKind::COPY_TAKEN => format!("{which} was replaced by its copy{}.", new.trim_end_matches(',')),
+        EventKind::COPY_VERIFIED if event.value == 0 => {
+            format!("{which}, which was copied, was verified by its checksums: nothing on it was bad.")
+        }
+        EventKind::COPY_VERIFIED => format!(
+            "{which}, which was copied, was verified by its checksums; bad parts rebuilt from other devices: {}.",
+            event.value
+        ),
+        EventKind::OVERWRITTEN => format!(
+            "{which} was found overwritten with something else; it stays, because data need what is left on it."
+        ),
         EventKind::COPY_CANCELLED => {
             format!("The copy that was to replace {of} was cancelled; the device stays.")
         }

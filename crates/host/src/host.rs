@@ -259,6 +259,12 @@ impl Host {
         self.call(move |engine| engine.give_up_unreadable(slot))
     }
 
+    /// Takes out a device that was overwritten, if everything can be read without it. True if it
+    /// did.
+    pub(crate) fn give_up_overwritten(&self, slot: Slot) -> Result<bool, HostError> {
+        self.call(move |engine| engine.give_up_overwritten(slot))
+    }
+
     /// Declares a device failed and closes it.
     pub fn fail(&self, slot: Slot) -> Result<(), HostError> {
         self.call(move |engine| engine.fail(slot))

@@ -60,8 +60,8 @@ pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, ENDED, EventReport, FirstPassReport,
     LatencyReport, MetadataReport, Order, RangeReport, RebuildReport, ReplacementReport, SERVING,
-    ScrubReport, ServerReport, SlowReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_until,
-    order_within,
+    ScrubReport, ServerReport, SlowReport, StatusReport, TOLD_TO_STOP, Verdict, VerificationReport, order,
+    order_until, order_within,
 };
 pub use disks::{DiskLosses, DiskReport, DisksReport};
 pub use engine::{MemberReport, Report};

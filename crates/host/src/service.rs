@@ -7,17 +7,21 @@ mod care;
 mod checks;
 mod known;
 mod mishap;
+mod overwritten;
 mod replacing;
 mod returning;
 mod status;
 mod strays;
+mod verifying;
 
 use self::checks::{check_absolute, check_every_len, check_len, check_strange, is_rebuilt, takes_part};
 use self::known::{Held, Known};
 use self::mishap::{Mishaps, Part, Planted};
+use self::overwritten::Overwritten;
 use self::replacing::Replacement;
 use self::returning::Returning;
 use self::strays::Strays;
+use self::verifying::Proof;
 use crate::Place;
 use crate::claim::{self, Own};
 use crate::config::SPARES_MAX;
@@ -95,6 +99,9 @@ struct State {
     evicts_slow: bool,
     strays: Strays,
     returning: Returning,
+    /// By slot, the verification of a device that took another's place as its copy.
+    proofs: BTreeMap<u32, Proof>,
+    overwritten: Overwritten,
 }
 
 /// Deaths of the servers of a volume since it was first served.
@@ -124,6 +131,7 @@ impl State {
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
         *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         self.samples.clear();
+        (self.proofs, self.overwritten) = (BTreeMap::new(), Overwritten::default());
     }
 
     /// Closes devices that ran separately and that the volume does without: nothing is written to
@@ -219,6 +227,8 @@ impl Service {
             evicts_slow: false,
             strays: Strays::default(),
             returning: Returning::default(),
+            proofs: BTreeMap::new(),
+            overwritten: Overwritten::default(),
         };
         state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
@@ -471,9 +481,10 @@ impl Service {
     fn check_survived(&self, state: &State, slot: Slot) -> Result<(), FolderError> {
         let report = self.host().report()?;
         let devices = || report.status.devices.iter();
-        // What strays is gone when this server ends.
+        // What strays is gone when this server ends; what is overwritten has nothing.
         let is_lost = |d: &&DeviceStatus| {
-            d.state != DeviceState::Present || state.strays.problems.contains_key(&d.slot.0)
+            let is_to_go = [&state.strays.problems, &state.overwritten.problems];
+            d.state != DeviceState::Present || is_to_go.iter().any(|those| those.contains_key(&d.slot.0))
         };
         let lost: Vec<Slot> = devices().filter(is_lost).map(|d| d.slot).filter(|&one| one != slot).collect();
         let without = |slot: Slot| {
@@ -704,6 +715,9 @@ impl Service {
                 Found::Stale => config.give(slot.0, place),
             }
             config.replacing.remove(&slot.0);
+            if found == Found::Blank {
+                config.verifying.remove(&slot.0);
+            }
             config.spares.retain(|spare| spare != path);
         })?;
         if self.host().report()?.members[slot.0 as usize].attached {

@@ -74,6 +74,7 @@ impl Folder {
                     writes: None,
                     slow: None,
                     replacement: None,
+                    verification: None,
                 }
             })
             .collect();

@@ -213,6 +213,12 @@ pub enum Scrub {
         /// Write bad stripes and blocks again.
         repair: bool,
     },
+    /// Scrub what one device holds, with repair, before anything else: read its superblocks,
+    /// journal, maps, log blocks and chunks, and no other device but to rebuild what is bad. The
+    /// last scrub of all devices keeps its place and its findings, and then goes on. One with
+    /// repair that is started meanwhile takes its place. Ignored while one of a device is under
+    /// way.
+    Device(Slot),
     /// Stop for now, and keep the place.
     Pause,
     /// Go on.

@@ -28,8 +28,8 @@ use crate::service::Service;
 use crate::snapshots::Snapshots;
 use crate::staging::Staging;
 use crate::{
-    Action, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request, RequestId,
-    Slot, UserBlock,
+    Action, Computed, DeviceScrub, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
+    RequestId, Slot, UserBlock,
 };
 use pantile_format::volume::Superblock;
 
@@ -58,6 +58,8 @@ pub(crate) struct Engine {
     pub(crate) damage: Damage,
     pub(crate) members: Members,
     pub(crate) scrubbing: Option<Scrubbing>,
+    /// The last scrub of one device; one that is running may have to wait for its begin.
+    pub(crate) device_scrub: Option<DeviceScrub>,
     pub(crate) service: Service,
     pub(crate) records: Records,
     pub(crate) snapshots: Snapshots,
@@ -76,6 +78,7 @@ impl Engine {
         Ok(Engine {
             members: Members::default(),
             scrubbing: None,
+            device_scrub: None,
             snapshots: Snapshots::new(superblock, geometry.slots()),
             reads: Reads::within(Room::within(MEMORY_BLOCKS)),
             staging: Staging::default(),

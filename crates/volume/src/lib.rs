@@ -69,8 +69,8 @@ pub use open::{Birth, OpenError, choose_side, format_volume, histories_are_forgo
 pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
 pub use standing::{Margin, NextLoss, Standing, margin};
 pub use status::{
-    BadMetadata, DeviceCounts, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses, ScrubStatus,
-    Status,
+    BadMetadata, DeviceCounts, DeviceScrub, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses,
+    ScrubStatus, Status,
 };
 pub use volume::{State, Volume};
 

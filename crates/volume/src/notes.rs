@@ -347,6 +347,7 @@ impl Engine {
         let at = self.noting.now;
         let known = DeviceNote { reason, errno, since: at, ..self.device_note(slot) };
         self.note(Note::Device(known), false);
+        self.interrupt_device_scrub(slot);
         let (what, slot, value) = (EventKind::LOST, Some(slot), 0);
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
     }
@@ -418,6 +419,13 @@ impl Engine {
         self.note(Note::Device(known), true);
     }
 
+    /// Forgets the errors of a device: they were those of the one before.
+    pub(crate) fn forget_errors(&mut self, slot: Slot) {
+        self.noting.forget_errors(slot);
+        let known = self.device_note(slot);
+        self.note(Note::Device(known), false);
+    }
+
     /// Keeps an event that the driver alone knows.
     pub(crate) fn note_event(&mut self, slot: Option<Slot>, what: EventKind, (reason, errno): (Reason, i32)) {
         if slot.is_some_and(|slot| slot.0 as usize >= self.geometry.slots()) {
@@ -425,9 +433,7 @@ impl Engine {
         }
         if let (Some(slot), EventKind::COPY_TAKEN) = (slot, what) {
             // The errors of the device before are not those of the new one.
-            self.noting.forget_errors(slot);
-            let known = self.device_note(slot);
-            self.note(Note::Device(known), false);
+            self.forget_errors(slot);
         }
         let (at, value) = (self.noting.now, 0);
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);

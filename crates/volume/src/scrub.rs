@@ -13,7 +13,11 @@
 //! column is written again only if it holds parity alone, so that users' data are never in doubt.
 //! Its differences must be so many that a larger error looks alike less than once in 2^40
 //! ([`Locator::evidence_bits`]).
+//!
+//! A scrub of one device ([`device`]) reads and judges by checksums what that device holds. The
+//! scrub of all devices is set aside meanwhile.
 
+mod device;
 mod kept;
 mod metadata;
 
@@ -41,6 +45,14 @@ const RECORDED_WINDOWS: u64 = 64;
 /// A scrub, running, paused or at its end.
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
+    /// The device, if it is of one alone.
+    only: Option<Slot>,
+    /// The scrub of all devices that was set aside for that, with nothing under way.
+    aside: Option<Box<Scrubbing>>,
+    /// Of one device: its journal has records that only a comparison with others would judge.
+    has_old_records: bool,
+    /// Of one device: it was lost meanwhile.
+    is_interrupted: bool,
     status: ScrubStatus,
     metadata: Metadata,
     /// The snapshot that a repair ends with is asked for.
@@ -79,6 +91,8 @@ struct RowCheck {
 #[derive(Debug)]
 struct Checking {
     mapping: Mapping,
+    /// The device that was read alone, if it was.
+    only: Option<Slot>,
     /// Blocks that were read, kept until the code has judged them.
     blocks: BTreeMap<Place, BufferId>,
     scratch: Vec<BufferId>,
@@ -96,28 +110,27 @@ struct Trial {
 impl Engine {
     /// Starts, pauses, resumes or stops the scrub.
     pub(crate) fn scrub(&mut self, wish: Scrub) {
-        let outstanding = self.scrubbing.as_ref().map_or(0, |scrub| scrub.outstanding);
-        let metadata = Metadata::new(self.io.next_id());
         match wish {
             Scrub::Start { repair } => {
-                let total = u64::from(self.geometry.logical_stripes());
-                let begun_at = self.noting.now();
-                let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
-                let fresh = Scrubbing::new(status, metadata, self.io.counter());
+                let fresh = self.fresh_scrub(repair);
+                // Only one with repair does all that a scrub of a device does.
+                self.device_scrub = self.device_scrub.filter(|scrub| !(scrub.running && repair));
                 match &mut self.scrubbing {
+                    Some(Scrubbing { only: Some(_), aside, .. }) if !repair => *aside = Some(Box::new(fresh)),
                     // Reads under way end first; then it begins again.
-                    Some(scrub) if outstanding > 0 => {
+                    Some(scrub) if scrub.outstanding > 0 => {
                         let (checking, rows) =
                             (std::mem::take(&mut scrub.checking), std::mem::take(&mut scrub.rows));
-                        *scrub = Scrubbing { checking, rows, outstanding, ..fresh };
+                        *scrub = Scrubbing { checking, rows, outstanding: scrub.outstanding, ..fresh };
                     }
                     scrubbing => *scrubbing = Some(fresh),
                 }
                 self.event(EventKind::SCRUB_BEGUN, None, 0);
             }
+            Scrub::Device(slot) => self.want_device_scrub(slot),
             Scrub::Pause | Scrub::Resume | Scrub::Stop => {
                 let mut ends = false;
-                if let Some(scrub) = &mut self.scrubbing {
+                if let Some(scrub) = self.whole_scrub_mut() {
                     ends = wish == Scrub::Stop && scrub.status.running;
                     scrub.status.paused = wish == Scrub::Pause && scrub.status.running;
                     scrub.status.running &= wish != Scrub::Stop;
@@ -131,9 +144,18 @@ impl Engine {
         self.want_record_of_notes();
     }
 
+    /// Returns a scrub that is about to begin.
+    fn fresh_scrub(&mut self, repair: bool) -> Scrubbing {
+        let total = u64::from(self.geometry.logical_stripes());
+        let begun_at = self.noting.now();
+        let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
+        Scrubbing::new(status, Metadata::new(self.io.next_id()), self.io.counter())
+    }
+
     /// Begins the next part if none is under way.
     pub(crate) fn drive_scrub(&mut self) {
         loop {
+            self.turn_to_device_scrub();
             let Some(scrub) = &mut self.scrubbing else { return };
             if scrub.outstanding > 0
                 || !scrub.status.running
@@ -141,6 +163,10 @@ impl Engine {
                 || self.service.has_failed()
             {
                 return;
+            }
+            if scrub.is_interrupted {
+                self.end_device_scrub(false);
+                continue;
             }
             if self.staging.has_one_before(scrub.barrier) {
                 self.memory.want_commit();
@@ -155,7 +181,7 @@ impl Engine {
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
             // A record has its position now and then, so that a crash does not begin it again.
-            self.records.want_if(scrub.windows.is_multiple_of(RECORDED_WINDOWS));
+            self.records.want_if(scrub.only.is_none() && scrub.windows.is_multiple_of(RECORDED_WINDOWS));
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
                 if !self.scrub_metadata() {
@@ -169,7 +195,8 @@ impl Engine {
             } else {
                 scrub.outstanding = 0;
                 let begins = scrub.status.repair && !std::mem::replace(&mut scrub.mends, true);
-                if begins {
+                let is_sound = scrub.status.metadata.is_empty() && !scrub.has_old_records;
+                if begins && !(scrub.only.is_some() && is_sound) {
                     // The maps have been written again to every device, and the superblocks are,
                     // too.
                     let without_text = scrub.status.metadata.iter().filter(|bad| bad.definition);
@@ -177,15 +204,20 @@ impl Engine {
                     self.snapshots.want_everywhere();
                     self.drive_commit();
                 }
-                let mut has_ended = false;
+                let (mut has_ended, mut is_of_device) = (false, false);
                 if let Some(scrub) = &mut self.scrubbing {
                     let mends = self.snapshots.is_pending();
                     let repairs = scrub.flagged.iter().any(|logical| self.damage.is_suspect(*logical));
                     scrub.status.running = scrub.status.repair && (mends || repairs);
-                    has_ended = !scrub.status.running;
+                    (has_ended, is_of_device) = (!scrub.status.running, scrub.only.is_some());
                 }
-                if has_ended {
-                    self.note_scrub_end();
+                match (has_ended, is_of_device) {
+                    (true, true) => {
+                        self.end_device_scrub(true);
+                        continue;
+                    }
+                    (true, false) => self.note_scrub_end(),
+                    (false, _) => {}
                 }
                 return;
             }
@@ -205,10 +237,12 @@ impl Engine {
         self.bad_metadata().filter(is_bad).map(|bad| bad.slot).collect()
     }
 
-    /// Bad metadata that the scrub of this session has found and not written again.
+    /// Bad metadata that the scrubs of this session have found and not written again.
     fn bad_metadata(&self) -> impl Iterator<Item = &BadMetadata> {
         let is_mended = |status: &ScrubStatus| status.repair && !status.running && !status.stopped;
-        let status = self.scrubbing.iter().map(|scrub| &scrub.status);
+        let scrubs =
+            self.scrubbing.iter().flat_map(|scrub| std::iter::once(scrub).chain(scrub.aside.as_deref()));
+        let status = scrubs.map(|scrub| &scrub.status);
         status.filter(move |status| !is_mended(status)).flat_map(|status| &status.metadata)
     }
 
@@ -223,7 +257,7 @@ impl Engine {
                 break;
             }
             for (index, cell) in row.cells.iter().enumerate() {
-                if self.maps.has(cell.slot, row.generation, None) {
+                if scrub.is_of(cell.slot) && self.maps.has(cell.slot, row.generation, None) {
                     reads.push((number, index, cell.slot, cell.checksum, row.generation));
                 }
             }
@@ -272,8 +306,12 @@ impl Engine {
 
     fn scrub_stripes(&mut self) {
         let Some(scrub) = &mut self.scrubbing else { return };
-        let stripe_blocks =
-            self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
+        let only = scrub.only;
+        let whole = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
+        let stripe_blocks = match only {
+            Some(_) => whole.div_ceil(self.geometry.slots() as u64),
+            None => whole,
+        };
         let mut wanted = Vec::new();
         let mut blocks = 0;
         while scrub.next_stripe < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
@@ -295,12 +333,12 @@ impl Engine {
             // Its headers stay in memory until it is judged.
             self.pins.pin(mapping.physical);
             let (blocks, scratch, trials) = (BTreeMap::new(), Vec::new(), Vec::new());
-            scrub.checking.insert(logical, Checking { mapping, blocks, scratch, trials });
+            scrub.checking.insert(logical, Checking { mapping, only, blocks, scratch, trials });
         }
-        wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping));
+        wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping, only));
     }
 
-    /// Judges a stripe, all of which has been read. `bad`: devices with something wrong, and
+    /// Judges a stripe, of which all, or all of one device, has been read. `bad`: devices with something wrong, and
     /// whether any of that could be read.
     pub(crate) fn stripe_checked(
         &mut self,
@@ -310,7 +348,11 @@ impl Engine {
         found: BTreeMap<Place, BufferId>,
     ) {
         let is_current = self.maps.mapping(logical) == Some(mapping);
-        for slot in (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !bad.contains_key(slot)) {
+        let checking = self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical));
+        let only = checking.and_then(|checking| checking.only);
+        let read = (0..self.geometry.slots() as u32).map(Slot);
+        let read = read.filter(|slot| only.is_none_or(|only| only == *slot));
+        for slot in read.filter(|slot| !bad.contains_key(slot)) {
             if is_current && self.maps.has(slot, mapping.generation, Some(logical)) {
                 self.chunk_is_good(slot, logical);
             }
@@ -322,7 +364,7 @@ impl Engine {
         let is_wrong = is_bad && judged.contains(&true);
         let is_whole =
             found.len() == self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
-        if !is_current || is_bad || !bad.is_empty() || !is_whole {
+        if !is_current || is_bad || !bad.is_empty() || !is_whole || only.is_some() {
             let Some(scrub) = &mut self.scrubbing else { return };
             scrub.status.checksum += u64::from(is_wrong);
             scrub.status.unreadable += u64::from(is_bad && !is_wrong);

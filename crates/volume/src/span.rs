@@ -155,14 +155,18 @@ impl Engine {
         self.start_span(logical, mapping, Purpose::Deliver(targets), making, &needed, urgency);
     }
 
-    /// Begins to read all of a mapped stripe that should be there.
-    pub(crate) fn check_stripe(&mut self, logical: u32, mapping: Mapping) {
+    /// Begins to read all of a mapped stripe that should be there; of one device alone, if one is
+    /// given.
+    pub(crate) fn check_stripe(&mut self, logical: u32, mapping: Mapping, only: Option<Slot>) {
         // Of a chunk that is rebuilt in part the header is not yet the one to check.
-        let is_whole = |slot: Slot| self.maps.has(slot, mapping.generation, Some(logical));
-        let slots = (0..self.geometry.slots() as u32).map(Slot).filter(|&slot| !is_whole(slot));
+        let is_meant = |&slot: &Slot| {
+            let is_whole = self.maps.has(slot, mapping.generation, Some(logical));
+            is_whole && only.is_none_or(|only| only == slot)
+        };
+        let slots = (0..self.geometry.slots() as u32).map(Slot).filter(is_meant);
         let columns: Vec<usize> = slots.map(|slot| self.geometry.column(mapping.physical, slot)).collect();
-        let lost = CellSet::of_columns(&self.geometry.code, &columns);
-        let cells = self.geometry.code.cells().filter(|&cell| !lost.contains(cell));
+        let checked = CellSet::of_columns(&self.geometry.code, &columns);
+        let cells = checked.iter();
         let elements = self.geometry.element_blocks();
         let needed: Vec<Place> =
             cells.flat_map(|cell| (0..elements).map(move |offset| (cell, offset))).collect();

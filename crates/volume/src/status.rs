@@ -124,6 +124,23 @@ impl ScrubStatus {
     }
 }
 
+/// A scrub of one device ([`Scrub::Device`](crate::Scrub::Device)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceScrub {
+    /// The device.
+    pub slot: Slot,
+    /// Logical stripes that are judged.
+    pub done: u64,
+    /// All of them.
+    pub total: u64,
+    /// True if it is not at its end.
+    pub running: bool,
+    /// Chunks, blocks of the log and parts of the metadata that it found bad.
+    pub found: u64,
+    /// Stripes of them that could not be written again.
+    pub left: u64,
+}
+
 /// State of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochState {
@@ -201,6 +218,9 @@ pub struct Status {
     pub rebuilt_blocks: u64,
     /// The scrub, if there was one since the volume was opened.
     pub scrub: Option<ScrubStatus>,
+    /// The last scrub of one device, since the volume was opened; `None` as well if that device was
+    /// lost meanwhile, or a scrub of all devices took its place.
+    pub device_scrub: Option<DeviceScrub>,
     /// More devices were lost than the code tolerates: nothing more is written until the volume is
     /// opened again.
     pub failed: bool,
@@ -335,6 +355,7 @@ impl Engine {
             suspect_stripes: self.damage.suspects().len() as u64,
             rebuilt_blocks: self.members.rebuilt_blocks(),
             scrub: self.scrub_status(),
+            device_scrub: self.device_scrub_status(),
             failed: self.service.has_failed()
                 && !(self.service.reads_only() && self.planners.stripes_bear.bears(&self.maps.absent())),
             reads_only: self.service.reads_only(),

@@ -46,13 +46,13 @@ layout! {
 layout! {
     /// Something that happened, behind the head.
     EVENT_LAYOUT {
-        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 10 errors cleared by the operator, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled, 15 spare taken, 16 the server before was not stopped in order";
+        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 10 errors cleared by the operator, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled, 15 spare taken, 16 the server before was not stopped in order, 17 copy verified, 18 device overwritten";
         E_REASON: "reason" @ 10 + 2, "of a loss or a failed copy, as above";
         E_SLOT: "slot" @ 12 + 4, "the device; 4294967295: none";
         E_ERRNO: "system error" @ 16 + 4, "as above";
         E_RESERVED: "reserved" @ 20 + 4, "zero";
         E_AT: "at" @ 24 + 8, "when";
-        E_VALUE: "value" @ 32 + 8, "of lost data the first user block, of a scrub the stripes found bad, else 0";
+        E_VALUE: "value" @ 32 + 8, "of lost data the first user block, of a scrub the stripes found bad, of a verified copy the parts rebuilt, else 0";
     }
 }
 
@@ -131,6 +131,8 @@ impl Reason {
     pub const DIFFERS: Reason = Reason(9);
     /// Too many of its reads failed.
     pub const READS_FAILED: Reason = Reason(10);
+    /// It was overwritten with something else while it was in use.
+    pub const OVERWRITTEN: Reason = Reason(11);
 }
 
 /// Known facts of a device.
@@ -185,6 +187,10 @@ impl EventKind {
     pub const SPARE_TAKEN: EventKind = EventKind(15);
     /// The server before was not stopped in order; found when the volume was opened again.
     pub const SERVER_KILLED: EventKind = EventKind(16);
+    /// All that the copy holds was verified, and what was bad was rebuilt.
+    pub const COPY_VERIFIED: EventKind = EventKind(17);
+    /// A device that is in use was overwritten with something else.
+    pub const OVERWRITTEN: EventKind = EventKind(18);
 }
 
 /// Something that happened.
@@ -200,7 +206,8 @@ pub struct EventNote {
     pub errno: i32,
     /// When.
     pub at: i64,
-    /// For data the first user block, for a scrub the number of bad stripes, otherwise 0.
+    /// For data the first user block, for a scrub the number of bad stripes, for a verified copy
+    /// the number of its parts that were rebuilt, otherwise 0.
     pub value: u64,
 }
 

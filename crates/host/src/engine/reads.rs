@@ -54,14 +54,24 @@ impl Engine {
     /// Takes out a device whose reads fail, if everything can be read without it. True if it did.
     pub(crate) fn give_up_unreadable(&mut self, slot: Slot) -> Result<bool, HostError> {
         self.known(slot)?;
+        let fails = self.members[slot.0 as usize].failed_reads.are_too_many();
+        Ok(fails && self.give_up_if_spared(slot, Reason::READS_FAILED))
+    }
+
+    /// Takes out a device that was overwritten, if everything can be read without it. True if it
+    /// did.
+    pub(crate) fn give_up_overwritten(&mut self, slot: Slot) -> Result<bool, HostError> {
+        self.known(slot)?;
+        Ok(self.give_up_if_spared(slot, Reason::OVERWRITTEN))
+    }
+
+    fn give_up_if_spared(&mut self, slot: Slot, why: Reason) -> bool {
         let member = &self.members[slot.0 as usize];
-        let goes = member.number.is_some()
-            && member.failed_reads.are_too_many()
-            && self.volume.can_spare(&[slot]) == Some(true);
+        let goes = member.number.is_some() && self.volume.can_spare(&[slot]) == Some(true);
         if goes {
-            self.drop_device_for(slot, Reason::READS_FAILED, 0, None);
+            self.drop_device_for(slot, why, 0, None);
         }
-        Ok(goes)
+        goes
     }
 }
 

@@ -34,6 +34,9 @@ impl Service {
         state.look_for_strays(Instant::now());
         // A replacement may have put a device into a slot that had none.
         let Ok(report) = self.host().report() else { return };
+        self.look_after_copies(&mut state, &report);
+        self.look_for_overwritten(&mut state, &report, Instant::now());
+        let Ok(report) = self.host().report() else { return };
         for device in &report.status.devices {
             let slot = device.slot;
             let is_copied = state.replacements.contains_key(&slot.0);

@@ -23,6 +23,7 @@ pub(super) struct Known {
     pub(super) spares: Vec<PathBuf>,
     pub(super) bad_spares: BTreeMap<PathBuf, String>,
     pub(super) problems: BTreeMap<u32, String>,
+    /// Members that the next start would not find, or that were overwritten, with the reason.
     pub(super) strays: BTreeMap<u32, String>,
     /// By slot, the replacement of its device.
     pub(super) replacements: BTreeMap<u32, (PathBuf, Weak<Twin>)>,
@@ -38,7 +39,13 @@ impl Known {
             spares: state.spares.iter().map(|(path, _)| path.clone()).collect(),
             bad_spares: state.bad_spares.clone(),
             problems: state.problems.clone(),
-            strays: state.strays.problems.clone(),
+            strays: state
+                .strays
+                .problems
+                .iter()
+                .chain(&state.overwritten.problems)
+                .map(|(&slot, why)| (slot, why.clone()))
+                .collect(),
             replacements: copies
                 .map(|(&slot, one)| (slot, (one.path.clone(), Arc::downgrade(&one.twin))))
                 .collect(),

@@ -8,8 +8,11 @@
 //! steps: its copy begins again. If the old device is lost before, the new one takes its place as a
 //! spare would.
 //!
+//! The new device is then verified by its checksums ([`super::verifying`]).
+//!
 //! A replacement that failed or was cancelled leaves the old device, and an event on the devices.
 
+use super::verifying::Proof;
 use super::{Service, State};
 use crate::engine::{reason_of, unix_time};
 use crate::folder::{check_no_volume, wipe};
@@ -20,7 +23,7 @@ use crate::timely::Timely;
 use crate::twin::{Ended, Patience, Phase, Step, Twin};
 use crate::{FolderError, Host, HostError, Place, Report};
 use pantile_device::{Device, Identity};
-use pantile_volume::{DeviceState, EventKind, Found, Geometry, Reason, Scrub, Slot};
+use pantile_volume::{DeviceState, EventKind, Found, Geometry, Reason, Slot};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -112,7 +115,7 @@ fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
 }
 
 /// Returns the offsets of the superblocks of a slot's device.
-fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
+pub(super) fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
     let zones = geometry.zones(slot);
     let places = [zones.superblock(0), zones.superblock(1), zones.superblock_copy()];
     places.map(|place| place.0 * BLOCK as u64).to_vec()
@@ -287,6 +290,7 @@ impl Service {
             folder.change(|config| {
                 config.give_new(slot.0, Place { path: one.path.clone(), joining: false }, unix_time());
                 config.replacing.remove(&slot.0);
+                config.verifying.insert(slot.0);
             })
         };
         match one.twin.finish(name) {
@@ -307,10 +311,8 @@ impl Service {
         self.note_copy(slot, EventKind::COPY_TAKEN, (Reason::NONE, 0));
         // A failure does no harm: from the next session on the old device is stale.
         let _ = wipe(&Timely::of(&one.old));
-        if one.twin.unreadable_blocks() > 0 {
-            // Blocks that could not be copied are reconstructed from others.
-            let _ = self.host().scrub(Scrub::Start { repair: true });
-        }
+        // What had rotted unseen on the old device, or could not be read there, is bad on this one.
+        state.proofs.insert(slot.0, Proof::since(unix_time()));
     }
 
     /// Lets the old device go on alone, and records the reason.

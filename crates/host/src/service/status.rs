@@ -5,7 +5,7 @@ use super::known::Known;
 use super::returning::TRIED;
 use crate::control::{
     DeviceReport, DeviceWord, FirstPassReport, LatencyReport, MetadataReport, RebuildReport,
-    ReplacementReport, ScrubReport, ServerReport, SlowReport, StatusReport, Verdict,
+    ReplacementReport, ScrubReport, ServerReport, SlowReport, StatusReport, Verdict, VerificationReport,
 };
 use crate::disks::{Disk, System, judge};
 use crate::engine::MemberReport;
@@ -46,7 +46,7 @@ impl Service {
         let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
         let counted = Margin::from(margin(&bearing, &report.standing));
         let strays: Vec<Slot> = known.strays.keys().map(|&slot| Slot(slot)).collect();
-        // Strays are read now, and gone when the server ends.
+        // Strays are read now, and gone when the server ends; what was overwritten is gone.
         let margin = match Margin::from(margin(&bearing, &report.standing.without(&strays))) {
             with_strays if with_strays.survives || !counted.survives => with_strays,
             none_left => Margin { survives: true, ..none_left },
@@ -99,6 +99,7 @@ impl Service {
                 writes: member.writes.map(latency_report),
                 slow: member.slow.map(slow_report),
                 replacement: self.replacement(&known, device.slot),
+                verification: self.verification(&known, &report, device.slot),
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
@@ -221,6 +222,15 @@ impl Service {
             None => (known.config.as_ref()?.replacing.get(&slot.0)?.clone(), 0, 0, 0),
         };
         Some(ReplacementReport { path, copied_bytes, verified_bytes, total_bytes, unreadable_blocks })
+    }
+
+    /// Returns the progress of the verification of a copy; `None`: there is none to do.
+    fn verification(&self, known: &Known, report: &Report, slot: Slot) -> Option<VerificationReport> {
+        known.config.as_ref()?.verifying.get(&slot.0)?;
+        let total_stripes = self.geometry.logical_stripes().into();
+        let scrub = report.status.device_scrub.filter(|scrub| scrub.slot == slot);
+        let (done_stripes, found) = scrub.map_or((0, 0), |scrub| (scrub.done, scrub.found));
+        Some(VerificationReport { done_stripes, total_stripes, found })
     }
 }
 

@@ -343,9 +343,7 @@ fn a_copy_that_reads_back_other_bytes_fails_and_that_is_remembered_until_it_is_k
                 let other = file(folder.path().join("other"), new.metadata().expect("a device").len());
                 done(replace(&service, &other));
                 until_replaced(&service, &other);
-                assert!(
-                    events(&service).last().is_some_and(|text| text.contains("was replaced by its copy"))
-                );
+                assert!(events(&service).iter().any(|text| text.contains("was replaced by its copy")));
             }
         }
         assert_eq!(status(&service).verdict, Verdict::Clean, "{:?}", status(&service).wrong);
@@ -380,5 +378,130 @@ fn devices_alone_say_which_of_them_is_a_copy_under_way() {
     service.look_after();
     until_replaced(&service, &new);
     assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+/// Changes a byte in blocks of a device that hold something, in its second half, as if they had
+/// rotted. Returns their number.
+fn rot(device: &Path) -> usize {
+    let file = OpenOptions::new().read(true).write(true).open(device).expect("a device");
+    let blocks = file.metadata().expect("a device").len() / BLOCK;
+    let mut rotten = 0;
+    for block in (blocks / 2..blocks - 1).step_by(3) {
+        let mut bytes = [0; BLOCK as usize];
+        file.read_exact_at(&mut bytes, block * BLOCK).expect("it reads");
+        if bytes.iter().any(|&byte| byte != 0) {
+            bytes[77] ^= 1;
+            file.write_all_at(&bytes, block * BLOCK).expect("it writes");
+            rotten += 1;
+        }
+    }
+    rotten
+}
+
+fn is_verified(report: &StatusReport) -> bool {
+    is_replaced(report) && report.devices[5].verification.is_none()
+}
+
+/// Waits for a copy, and begins its verification, which does not end by itself while a test looks.
+fn begin_slow_verification(service: &Service) {
+    let is_read_back = |report: &StatusReport| {
+        let copy = report.devices[5].replacement.as_ref().expect("it is copied");
+        copy.verified_bytes == copy.total_bytes
+    };
+    until(service, is_read_back);
+    throttle(service, 20_000);
+    // Orders look after the devices, too.
+    until(service, |report| {
+        service.look_after();
+        is_replaced(report)
+    });
+    service.look_after();
+    assert!(status(service).devices[5].verification.is_some());
+}
+
+/// Takes two other devices away and reads everything.
+fn is_read_without_two(service: &Service, data: &[u8]) {
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
+    let mut found = vec![0; data.len()];
+    service.handle().read(0, &mut found).expect("everything can be read");
+    assert!(found == data);
+}
+
+#[test]
+fn blocks_that_rotted_unseen_on_the_old_device_are_right_on_the_new_one() {
+    let (_folder, root, service, data, new) = with_data(7);
+    assert!(rot(&root.join("device-05.pantile")) > 20);
+    done(replace(&service, &new));
+    until(&service, |report| {
+        service.look_after();
+        is_verified(report)
+    });
+    let said = events(&service);
+    let last = said.last().expect("events");
+    assert!(last.contains("was verified") && last.contains("bad parts rebuilt"), "{said:?}");
+    let report = status(&service);
+    assert_eq!(report.scrub, None, "no scrub of all devices");
+    assert_eq!(
+        (report.verdict, report.devices[5].checksum_errors),
+        (Verdict::Clean, 0),
+        "{:?}",
+        report.wrong
+    );
+    is_read_without_two(&service, &data);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_copy_is_verified_from_the_front_again_after_a_crash_and_once() {
+    let (_folder, root, service, data, new) = with_data(8);
+    done(service.obey(&Order::ScrubStart { repair: false }));
+    until(&service, |report| report.scrub.as_ref().is_some_and(|scrub| !scrub.running));
+    let scrubbed = status(&service).scrub;
+    assert!(rot(&root.join("device-05.pantile")) > 20);
+    done(replace(&service, &new));
+    begin_slow_verification(&service);
+    let report = status(&service);
+    assert!(report.devices[5].verification.is_some() && report.devices[5].path.as_deref() == Some(&*new));
+    // As if the process were killed.
+    drop(service);
+    let service = start(&root);
+    let report = status(&service);
+    assert!(report.devices[5].verification.is_some_and(|proof| proof.done_stripes < proof.total_stripes));
+    throttle(&service, 0);
+    until(&service, |report| {
+        service.look_after();
+        is_verified(report)
+    });
+    assert_eq!(status(&service).scrub, scrubbed, "the last scrub of all devices is the last one");
+    is_read_without_two(&service, &data);
+    let said = events(&service).into_iter().filter(|text| text.contains("was verified")).count();
+    service.stop().expect("it stops");
+    let service = start(&root);
+    service.look_after();
+    assert!(is_verified(&status(&service)));
+    assert_eq!(events(&service).iter().filter(|text| text.contains("was verified")).count(), said);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_scrub_with_repair_that_begins_meanwhile_counts_as_the_verification() {
+    let (_folder, root, service, data, new) = with_data(9);
+    assert!(rot(&root.join("device-05.pantile")) > 20);
+    done(replace(&service, &new));
+    begin_slow_verification(&service);
+    // Times are in seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    done(service.obey(&Order::ScrubStart { repair: true }));
+    throttle(&service, 0);
+    until(&service, |report| {
+        service.look_after();
+        is_verified(report)
+    });
+    let scrub = status(&service).scrub.expect("it was ordered");
+    assert!(!scrub.running && scrub.repaired > 0, "{scrub:?}");
+    assert!(!events(&service).iter().any(|text| text.contains("was verified")));
+    is_read_without_two(&service, &data);
     service.stop().expect("it stops");
 }

@@ -6,6 +6,7 @@ mod a_device_whose_reads_fail_is_taken_out;
 mod a_file_and_its_loop_device_are_one;
 mod a_folder_is_a_volume;
 mod a_full_log_is_patched;
+mod a_member_is_overwritten;
 mod a_running_volume_gives_back_what_was_written;
 mod a_slow_device_is_gone_around;
 mod a_volume_of_clay_is_rebuilt;

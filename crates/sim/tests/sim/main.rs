@@ -18,4 +18,5 @@ mod sound_toys_pass_and_planted_bugs_are_caught;
 mod superblocks_and_maps_are_made_again;
 mod the_log_is_cleaned_by_need_and_age;
 mod the_margin_counts_bad_blocks;
+mod the_scrub_of_one_device_reads_no_other;
 mod the_volume_loses_nothing;

@@ -10,6 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Scrubbing {
     pub(super) fn new(status: ScrubStatus, metadata: Metadata, barrier: u64) -> Scrubbing {
         Scrubbing {
+            only: None,
+            aside: None,
+            has_old_records: false,
+            is_interrupted: false,
             at_rest: (0, status.clone()),
             status,
             metadata,
@@ -34,7 +38,7 @@ impl Engine {
     /// Returns the state of the last scrub: of this session, or as the devices recorded it. One
     /// that a stop or a crash has cut off waits.
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
-        let Some(scrub) = &self.scrubbing else {
+        let Some(scrub) = self.whole_scrub() else {
             let total = u64::from(self.geometry.logical_stripes());
             return self.maps.notes().scrub.map(|note| {
                 let status = status_of(&note, total);
@@ -45,9 +49,28 @@ impl Engine {
         Some(ScrubStatus { repaired, left, ..scrub.status.clone() })
     }
 
+    /// Returns the scrub of all devices of this session, under way or set aside.
+    fn whole_scrub(&self) -> Option<&Scrubbing> {
+        let scrub = self.scrubbing.as_ref()?;
+        if scrub.only.is_some() { scrub.aside.as_deref() } else { Some(scrub) }
+    }
+
+    pub(super) fn whole_scrub_mut(&mut self) -> Option<&mut Scrubbing> {
+        let scrub = self.scrubbing.as_mut()?;
+        if scrub.only.is_some() { scrub.aside.as_deref_mut() } else { Some(scrub) }
+    }
+
+    /// Calls a function with the scrub under way and with the one that was set aside.
+    fn with_scrubs(&mut self, change: impl Fn(&mut Scrubbing)) {
+        if let Some(scrub) = &mut self.scrubbing {
+            change(scrub);
+            scrub.aside.as_deref_mut().into_iter().for_each(change);
+        }
+    }
+
     /// Returns the numbers of stripes repaired and of bad stripes that could not be. Stripes that
     /// users or another device have repaired since are neither.
-    fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
+    pub(super) fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
         let broken = scrub.beyond_repair.iter().filter(|logical| self.damage.is_broken(**logical)).count();
         let left = if scrub.status.repair { broken as u64 + scrub.unnamed } else { 0 };
         (scrub.before.0 + scrub.repaired, scrub.before.1 + left)
@@ -56,22 +79,21 @@ impl Engine {
     /// Notes that a stripe is written again, from the rest of it or all of it by users.
     pub(crate) fn is_written_anew(&mut self, logical: u32, is_users: bool) {
         self.damage.mend(logical);
-        if let Some(scrub) = &mut self.scrubbing {
-            scrub.repaired += u64::from(scrub.flagged.remove(&logical) && !is_users);
-        }
+        self.with_scrubs(|scrub| scrub.repaired += u64::from(scrub.flagged.remove(&logical) && !is_users));
     }
 
     /// Notes that a stripe cannot be written again for the scrub.
     pub(crate) fn is_not_written_anew(&mut self, logical: u32) {
-        let Some(scrub) = &mut self.scrubbing else { return };
-        if scrub.flagged.remove(&logical) {
-            scrub.beyond_repair.insert(logical);
-        }
+        self.with_scrubs(|scrub| {
+            if scrub.flagged.remove(&logical) {
+                scrub.beyond_repair.insert(logical);
+            }
+        });
     }
 
     /// Returns the note of the scrub of this session.
     pub(crate) fn scrub_note(&self) -> Option<ScrubNote> {
-        let scrub = self.scrubbing.as_ref()?;
+        let scrub = self.whole_scrub()?;
         let (position, status) = match scrub.outstanding {
             0 => (scrub.next_stripe, &scrub.status),
             _ => (scrub.at_rest.0, &scrub.at_rest.1),
@@ -111,7 +133,7 @@ impl Engine {
 
     /// Forgets findings of a scrub on the superblocks, journal and maps of a device that is new now.
     pub(crate) fn forget_scrub_of(&mut self, slot: Slot) {
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = self.whole_scrub_mut() else { return };
         let status = &mut scrub.status;
         let before = status.metadata.len();
         status.metadata.retain(|bad| bad.slot != slot);
@@ -125,8 +147,9 @@ impl Engine {
 
     /// Notes the end of a scrub, or its stop.
     pub(super) fn note_scrub_end(&mut self) {
-        let Some(scrub) = &mut self.scrubbing else { return };
-        scrub.status.ended_at = self.noting.now();
+        let now = self.noting.now();
+        let Some(scrub) = self.whole_scrub_mut() else { return };
+        scrub.status.ended_at = now;
         let status = &scrub.status;
         let bad =
             status.checksum + status.unreadable + status.located + status.ambiguous + status.unlocatable;

@@ -104,6 +104,12 @@ impl Metadata {
 }
 
 impl Engine {
+    /// Returns the devices whose metadata the scrub judges.
+    fn scrubbed_devices(&self) -> Vec<Slot> {
+        let is_meant = |slot: &Slot| self.scrubbing.as_ref().is_none_or(|scrub| scrub.is_of(*slot));
+        self.present().into_iter().filter(is_meant).collect()
+    }
+
     /// Judges the part that was read and begins the next; `false`: it waits for a snapshot.
     pub(super) fn scrub_metadata(&mut self) -> bool {
         let Some(scrub) = &mut self.scrubbing else { return true };
@@ -114,7 +120,8 @@ impl Engine {
             {
                 self.judge_superblocks(&came);
                 let kinds = [Kind::Journal, Kind::Snapshot, Kind::Definition];
-                let parts = self.present().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
+                let parts =
+                    self.scrubbed_devices().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
                 self.go_on_with(Stage::Parts(None, parts.collect()));
             }
             // They were not asked for, or are being written: the content read may be of before and
@@ -190,7 +197,7 @@ impl Engine {
     /// Three blocks of each device, and without a limit of speed, so that snapshots do not outrun
     /// them for ever.
     fn ask_for_superblocks(&mut self) {
-        for slot in self.present() {
+        for slot in self.scrubbed_devices() {
             let zones = self.geometry.zones(slot);
             // The newest in front, the copy, the other in front.
             let newest = self.snapshots.turn(slot) + 1;
@@ -325,10 +332,18 @@ impl Engine {
 
     /// A device that has a record of an older session than another has one that was forgotten, and
     /// lost the write of the one that counts.
+    ///
+    /// A scrub of one device compares nothing: if a record there could be such a one, a snapshot is
+    /// written, behind which none counts.
     fn compare_records(&mut self) {
+        let session = self.snapshots.superblock().session;
         let Some(scrub) = &mut self.scrubbing else { return };
         let records = std::mem::take(&mut scrub.metadata.records);
         let newest = std::mem::take(&mut scrub.metadata.newest);
+        if scrub.only.is_some() {
+            scrub.has_old_records = records.values().flatten().any(|(_, of)| *of < session);
+            return;
+        }
         for (slot, records) in records {
             if records.iter().any(|(number, session)| newest.get(number) != Some(session)) {
                 self.found_bad(slot, Verdict::Wrong, |bad| bad.mark(Kind::Journal));

@@ -269,7 +269,8 @@ impl Rebuild {
 /// up.
 fn is_rebuilt(report: &StatusReport) -> bool {
     let is_whole = |device: &DeviceReport| {
-        device.state != DeviceWord::Rebuilding && (device.replacement.is_none() || device.problem.is_some())
+        let is_copied = device.replacement.is_some() || device.verification.is_some();
+        device.state != DeviceWord::Rebuilding && (!is_copied || device.problem.is_some())
     };
     report.devices.iter().all(is_whole) && !report.has(FindingKind::StripesWait)
 }
@@ -288,7 +289,12 @@ fn progress(report: &StatusReport) -> String {
             Some(ReplacementReport { copied_bytes, total_bytes, .. }) => {
                 format!("copied {} of {}", sets::bytes(*copied_bytes), sets::bytes(*total_bytes))
             }
-            None => "rebuilding".into(),
+            None => match report.devices.iter().find_map(|device| device.verification) {
+                Some(proof) => {
+                    format!("verified {} of {} stripes of the copy", proof.done_stripes, proof.total_stripes)
+                }
+                None => "rebuilding".into(),
+            },
         },
     }
 }

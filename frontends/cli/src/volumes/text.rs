@@ -179,6 +179,19 @@ pub fn under_way_text(report: &StatusReport, root: &Path, served: bool) -> Strin
             sets::bytes(copy.verified_bytes)
         );
     }
+    for device in &report.devices {
+        let Some(proof) = &device.verification else { continue };
+        let waits =
+            if served { "" } else { "; it waits until the volume is served, or for 'pantile rebuild'" };
+        let _ = writeln!(
+            out,
+            "Device {} took the place of another as its copy, and is being verified by its checksums: {} of {} done, {} found bad{waits}.",
+            device.device,
+            proof.done_stripes,
+            count(proof.total_stripes as usize, "stripe"),
+            count(proof.found as usize, "part"),
+        );
+    }
     if let Some(rate) = report.throttle_bytes_per_s {
         let _ = writeln!(out, "Rebuild and scrub are held to {}/s.", sets::bytes(rate));
     }
@@ -224,8 +237,10 @@ fn details(report: &StatusReport) -> String {
 pub fn next_step(report: &StatusReport, root: &Path, served: bool) -> Option<String> {
     let vol = sets::quoted(root);
     let lost = report.devices.iter().find(|device| device.state == DeviceWord::Lost);
-    let is_running =
-        |device: &DeviceReport| device.state == DeviceWord::Rebuilding || device.replacement.is_some();
+    let is_running = |device: &DeviceReport| {
+        let is_copied = device.replacement.is_some() || device.verification.is_some();
+        device.state == DeviceWord::Rebuilding || is_copied
+    };
     if !report.opens {
         return None;
     }
@@ -601,6 +616,7 @@ mod tests {
             writes: None,
             slow: None,
             replacement: None,
+            verification: None,
         }
     }
 }

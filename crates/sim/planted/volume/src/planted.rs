@@ -47,6 +47,8 @@ pub enum Bug {
     AnswersBeforeFlush,
     /// Scrub calls everything clean.
     ScrubSeesNothing,
+    /// The scrub of one device does not read its blocks of the log.
+    ScrubOfOneSkipsLog,
     /// The lookup of a block gives its devices although memory has newer content.
     LooksPastMemory,
     /// A record is written beside the one whose durability it states.
@@ -85,7 +87,7 @@ pub enum Bug {
 
 impl Bug {
     /// All that a volume without patches and epochs can have.
-    pub const ALL: [Bug; 21] = [
+    pub const ALL: [Bug; 22] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
         Bug::ReusesFreedTooEarly,
@@ -102,6 +104,7 @@ impl Bug {
         Bug::GivesGenerationsAgain,
         Bug::AnswersBeforeFlush,
         Bug::ScrubSeesNothing,
+        Bug::ScrubOfOneSkipsLog,
         Bug::LooksPastMemory,
         Bug::ProvesTooEarly,
         Bug::PromisesOneMore,
