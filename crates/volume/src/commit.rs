@@ -27,11 +27,8 @@ use crate::{
     Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot, Sum,
     Urgency, UserBlock,
 };
-use pantile_format::volume::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
+use pantile_format::volume::{MEMBER_BYTES, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Bytes of the entry of a record that says a member's state.
-const MEMBER_BYTES: u64 = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -191,7 +188,7 @@ impl Engine {
     /// Bytes that the entries of a record may have.
     pub(crate) fn record_room(&self) -> u64 {
         let blocks = u64::from(self.geometry.journal_blocks() / 4).min(u64::from(RECORD_BLOCKS_MAX));
-        let members = self.geometry.slots() as u64 * MEMBER_BYTES;
+        let members = (self.geometry.slots() * MEMBER_BYTES) as u64;
         let taken = members + self.forget_bytes() + RECORD_HEAD_BYTES as u64 + size_of::<u64>() as u64;
         (blocks * BLOCK_BYTES).saturating_sub(taken)
     }

@@ -156,7 +156,9 @@ mod tests {
     use super::*;
     use crate::NewVolume;
     use pantile_format::Crc64;
-    use pantile_format::volume::{Entry, Member, MemberState, RECORD_HEAD_BYTES, RecordNumber, Session};
+    use pantile_format::volume::{
+        Entry, MEMBER_BYTES, Member, MemberState, RECORD_HEAD_BYTES, RecordNumber, Session,
+    };
 
     const BLOCK: usize = BLOCK_BYTES as usize;
     const JOURNAL: u32 = 64;
@@ -174,7 +176,7 @@ mod tests {
             session: Session(1),
             number: RecordNumber(number),
             flushed_through: RecordNumber(number - 1),
-            entries: vec![entry; (blocks - 1) * BLOCK / 40 + 1],
+            entries: vec![entry; (blocks - 1) * BLOCK / MEMBER_BYTES + 1],
         };
         let bytes = record.encode(geometry.shape());
         assert_eq!(bytes.len(), blocks * BLOCK);

@@ -27,7 +27,8 @@ const UNMAP_BYTES: usize = 24;
 const LOG_WRITE_BYTES: usize = 24;
 const CELL_BYTES: usize = 16;
 const FORGET_BYTES: usize = 24;
-pub(super) const MEMBER_BYTES: usize = 56;
+/// Bytes of the entry of a record that says the state of a member.
+pub const MEMBER_BYTES: usize = 56;
 /// Bytes of a log write of one cell, the longest way to say one cell.
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 

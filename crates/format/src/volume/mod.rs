@@ -34,7 +34,7 @@ pub use chunk::{CHUNK_LAYOUT, ChunkHeader, NOT_STORED};
 pub use claim::{CLAIM_LAYOUT, Claim, Claimant};
 pub use entry::{
     Cell, ENTRY_HEAD_LAYOUT, Entry, FORGET_LAYOUT, Holds, LOG_CELL_LAYOUT, LOG_WRITE_LAYOUT, LogWrite,
-    MEMBER_LAYOUT, Member, MemberState, RowsAhead, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
+    MEMBER_BYTES, MEMBER_LAYOUT, Member, MemberState, RowsAhead, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
 };
 pub use features::{Features, StateRef};
 pub use note::{
@@ -230,7 +230,7 @@ mod tests {
             (LOG_WRITE_LAYOUT, 8, 24),
             (LOG_CELL_LAYOUT, 0, 16),
             (FORGET_LAYOUT, 8, 24),
-            (MEMBER_LAYOUT, 8, 40),
+            (MEMBER_LAYOUT, 8, 56),
             (PATCH_LAYOUT, 8, 24),
             (PATCH_CHUNK_LAYOUT, 0, 16),
             (PATCH_BLOCK_LAYOUT, 0, 16),

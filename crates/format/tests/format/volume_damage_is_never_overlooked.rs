@@ -326,8 +326,8 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
         (0, ENTRY_HEAD_LAYOUT, "kind", 63, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 4, "length"),
         (0, ENTRY_HEAD_LAYOUT, "count", 1, "count"),
-        (0, ENTRY_HEAD_LAYOUT, "length", 39, "length"),
-        (0, ENTRY_HEAD_LAYOUT, "length", 41, "entries"),
+        (0, ENTRY_HEAD_LAYOUT, "length", 55, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "length", 57, "entries"),
         (0, ENTRY_HEAD_LAYOUT, "length", 7, "length"),
         (0, ENTRY_HEAD_LAYOUT, "length", 0, "length"),
         (0, ENTRY_HEAD_LAYOUT, "length", max, "length"),
@@ -337,6 +337,8 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
         (0, MEMBER_LAYOUT, "state", 3, "state"),
         (0, MEMBER_LAYOUT, "missed from", 21, "missed until"),
         (0, MEMBER_LAYOUT, "cursor", 33, "cursor"),
+        (0, MEMBER_LAYOUT, "ahead until", 33, "ahead until"),
+        (0, MEMBER_LAYOUT, "rows ahead", 0, "ahead until"),
         (1, ENTRY_HEAD_LAYOUT, "count", 4, "count"),
         (1, ENTRY_HEAD_LAYOUT, "count", 3, "written"),
         (1, ENTRY_HEAD_LAYOUT, "count", max, "written"),
@@ -473,7 +475,7 @@ fn records_are_as_long_as_the_journal_and_the_limit_allow() {
 fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let members = 64 + 24;
-    let table = members + 5 * 40;
+    let table = members + 5 * 56;
     let (bytes, reference) = small_snapshot();
     // In the table of `snapshot_items`: 0 1 2 - 4 5 6 7 8 - (9..12) 12 ..., so entry 3 is a run of
     // 1.
@@ -498,7 +500,7 @@ fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
         (members, 2, 11, "kind"),
         (members + 4, 4, max, "length"),
         (members + 8, 4, 1, "slot"),
-        (members + 40 + 8, 4, 0, "slot"),
+        (members + 56 + 8, 4, 0, "slot"),
         (at(0), 4, 40, "physical stripe"),
         (at(0) + 4, 8, 1 << 20, "generation"),
         (at(0) + 4, 8, (1 << 63) + (1 << 20), "generation"),
@@ -599,7 +601,7 @@ fn pieces_in_one_chain_that_do_not_agree_are_refused() {
 fn a_stream_that_ends_too_early_is_refused() {
     let (good, reference) = small_snapshot();
     let end = 64 + u32::from_le_bytes(good[56..60].try_into().unwrap()) as usize;
-    let table = 64 + 24 + 5 * 40;
+    let table = 64 + 24 + 5 * 56;
     // In the middle of the head, a member, an entry of the table, a log write; between two that
     // must come.
     for cut in [64 + 23, 64 + 24, table - 1, table, table + 12, table + 18, end - 16, end - 1] {
@@ -623,7 +625,7 @@ fn a_refused_piece_leaves_no_trace() {
     const PIECE: usize = 256 * BLOCK;
     // Whole, in its place, and nonsense near its end: a physical stripe that is none.
     let mut bad = good[..PIECE].to_vec();
-    bad[64 + 24 + 5 * 40 + 12 * 80_000..][..4].fill(0xee);
+    bad[64 + 24 + 5 * 56 + 12 * 80_000..][..4].fill(0xee);
     reseal(&mut bad);
     let mut decoder = SnapshotDecoder::new(VOLUME, &shape, &reference);
     let results: Vec<_> = bad.chunks(BLOCK).map(|block| decoder.push(block)).collect();

@@ -163,7 +163,7 @@ pub fn record() -> Record {
         missed_from: Generation(10),
         missed_until: Generation(20),
         cursor: LogicalStripe(32),
-        ahead: RowsAhead { rows: 0b101, until: LogicalStripe(33) },
+        ahead: RowsAhead { rows: 0b101, until: LogicalStripe(31) },
     };
     Record {
         volume: VOLUME,
