@@ -33,6 +33,9 @@ pub struct Geometry {
     zones: Vec<Zones>,
     /// The cells of a stripe that are no user's, in order.
     home_cells: Arc<[CellIndex]>,
+    /// For a user's cell another cell that always equals it, where columns stay on their devices:
+    /// placements that rotate spread reads by themselves.
+    copies: Arc<BTreeMap<CellIndex, CellIndex>>,
     may_patch: bool,
 }
 
@@ -104,9 +107,19 @@ impl Geometry {
         });
         let zones = zones.collect::<Result<Vec<Zones>, FormatError>>()?;
         let home_cells = code.cells().filter(|&cell| code.data_position(cell).is_none()).collect();
-        let mut geometry = Geometry { volume, code, placement, zones, home_cells, may_patch: false };
+        let copies = match placement {
+            Placement::Fixed => copies_of(&code),
+            Placement::Rotated { .. } => BTreeMap::new(),
+        };
+        let copies = Arc::new(copies);
+        let mut geometry = Geometry { volume, code, placement, zones, home_cells, copies, may_patch: false };
         geometry.may_patch = geometry.is_patchable();
         Ok(geometry)
+    }
+
+    /// Returns another cell that always equals a user's, if reads are to be spread over both.
+    pub(crate) fn copy_of(&self, cell: CellIndex) -> Option<CellIndex> {
+        self.copies.get(&cell).copied()
     }
 
     /// The addresses of a device.
@@ -328,6 +341,20 @@ impl Geometry {
         let is_counted = u64::from(self.logical_stripes()).saturating_mul(self.home_blocks()) < 1 << 48;
         self.tolerance() > 0 && 2 * lost_most < self.slots() && is_counted
     }
+}
+
+/// Returns a copy of each data cell that has one, in another column.
+fn copies_of(code: &Code) -> BTreeMap<CellIndex, CellIndex> {
+    let equal = code.equations().iter().filter_map(|equation| match equation.terms() {
+        &[(a, of_a), (b, of_b)] if of_a == of_b => Some((a, b)),
+        _ => None,
+    });
+    let of_data = equal.filter_map(|(a, b)| match (code.data_position(a), code.data_position(b)) {
+        (Some(_), None) => Some((a, b)),
+        (None, Some(_)) => Some((b, a)),
+        _ => None,
+    });
+    of_data.filter(|&(a, b)| code.cell(a).column != code.cell(b).column).collect()
 }
 
 /// The planners that the engine asks.

@@ -188,6 +188,9 @@ impl Engine {
             return Some(Vec::new());
         }
         let mapping = self.maps.mapping(logical)?;
+        let to_read =
+            |(cell, offsets): &CellRange| (self.cell_to_read(logical, mapping, *cell), offsets.clone());
+        let wanted: Vec<CellRange> = wanted.iter().map(to_read).collect();
         let gone = self.lost_cells(logical, mapping);
         let cells = wanted.iter().map(|(cell, _)| *cell).collect();
         let gone = self.avoided_cells_known(mapping, gone, &cells)?;

@@ -25,6 +25,22 @@ impl Engine {
         }
     }
 
+    /// Returns the cell to read for a user's cell of a stripe: itself, or its copy. Stripes take
+    /// turns, so that both devices read equally much; a device that lacks its cell, has it bad or is
+    /// slow is passed over if the other is better.
+    pub(crate) fn cell_to_read(&self, logical: u32, mapping: Mapping, cell: CellIndex) -> CellIndex {
+        let Some(copy) = self.geometry.copy_of(cell) else { return cell };
+        let faults = |cell: CellIndex| {
+            let (slot, _) = self.geometry.cell_block(mapping.physical, cell, 0);
+            let row = self.geometry.code.cell(cell).row;
+            let is_bad = !self.maps.has_row(slot, mapping.generation, logical, row)
+                || self.maps.notes().bad.has_stripe(slot, logical);
+            (is_bad, self.members.is_slow(slot))
+        };
+        let (first, second) = if logical.is_multiple_of(2) { (cell, copy) } else { (copy, cell) };
+        if faults(second) < faults(first) { second } else { first }
+    }
+
     /// Returns the cells of a stripe to compute: those that are gone, and those on slow devices, if
     /// that costs less than to read the wanted ones; else those that are gone.
     pub(crate) fn avoided_cells(

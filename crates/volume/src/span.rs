@@ -124,13 +124,18 @@ impl Engine {
     }
 
     /// Begins to read blocks of one mapped stripe.
-    pub(crate) fn read_targets(&mut self, logical: u32, targets: Vec<Target>, urgency: Urgency) {
+    pub(crate) fn read_targets(&mut self, logical: u32, mut targets: Vec<Target>, urgency: Urgency) {
         let Some(mapping) = self.maps.mapping(logical) else {
             unreachable!("unmapped blocks are zeros and are not read")
         };
         let gone = self.lost_cells(logical, mapping);
         // Checks and repairs read every device, however slow.
         let are_users = targets.iter().all(|t| matches!(t.requester, Requester::User(..)));
+        if are_users {
+            for Target { place: (cell, _), .. } in &mut targets {
+                *cell = self.cell_to_read(logical, mapping, *cell);
+            }
+        }
         let lost = match are_users {
             true => self.avoided_cells(mapping, gone, &targets.iter().map(|t| t.place.0).collect()),
             false => gone,

@@ -3,6 +3,7 @@
 mod a_scrub_reports_its_findings;
 mod bad_superblocks_and_devices_are_refused_or_read_right;
 mod common;
+mod copies_share_reads;
 mod devices_that_were_away_go_on;
 mod epochs_end_whole_or_leave_no_trace;
 mod flushed_content_is_never_taken_back;
