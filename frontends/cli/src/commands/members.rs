@@ -56,6 +56,7 @@ Exit status: 0 the device is in the volume, 1 it is, and the volume still cannot
 Examples:
   pantile replace vol 3 /dev/sdx
   pantile replace vol /dev/sdd /dev/sdx
+  pantile replace vol 0 /dev/sdx 1 /dev/sdy two lost disks, rebuilt in one pass
   pantile replace vol /dev/sdd              a new disk in the place of the old one
   pantile replace vol 3 --cancel            keep the old one: the copy ends
   pantile replace vol 3 new.img --yes       whatever new.img holds")]
@@ -69,6 +70,9 @@ pub struct Replace {
     /// The new device; by default the one at the path of the old one.
     #[arg(value_name = "NEW")]
     path: Option<PathBuf>,
+    /// Further devices and their new ones: lost ones are rebuilt together.
+    #[arg(value_name = "DEVICE NEW", requires = "path", conflicts_with = "json")]
+    more: Vec<PathBuf>,
     /// Cancel the copy of a working device.
     #[arg(long, conflicts_with_all = ["path", "yes"])]
     cancel: bool,
@@ -174,7 +178,24 @@ impl Replace {
             Some(path) => absolute(path)?,
             None => absolute(&self.place_of(device)?)?,
         };
-        volumes::replace(&self.folder, device, &path, self.yes, self.json)
+        // All arguments are judged before anything is done.
+        let (pairs, rest) = self.more.as_chunks::<2>();
+        if let [alone] = rest {
+            let (vol, alone) = (sets::quoted(&self.folder), sets::quoted(alone));
+            return Err(Failure::Input(format!(
+                "{alone} has no new device: 'pantile replace {vol} DEVICE NEW DEVICE NEW'"
+            )));
+        }
+        let mut all = vec![(device, path)];
+        for [old, new] in pairs {
+            let device = DeviceName::from(old.clone().into_os_string()).number(&self.folder)?;
+            all.push((device, absolute(new)?));
+        }
+        let mut verdict = Verdict::Good;
+        for (device, path) in all {
+            verdict = volumes::replace(&self.folder, device, &path, self.yes, self.json)?;
+        }
+        Ok(verdict)
     }
 
     /// Returns the number of the device to replace. For arguments in the wrong order, the message

@@ -181,8 +181,8 @@ pub fn under_way_text(report: &StatusReport, root: &Path, served: bool) -> Strin
     }
     for device in &report.devices {
         let Some(proof) = &device.verification else { continue };
-        let waits =
-            if served { "" } else { "; it waits until the volume is served, or for 'pantile rebuild'" };
+        let waits = format!("; it waits until the volume is served, or for 'pantile rebuild {vol}'");
+        let waits = if served { "" } else { &waits };
         let _ = writeln!(
             out,
             "Device {} took the place of another as its copy, and is being verified by its checksums: {} of {} done, {} found bad{waits}.",

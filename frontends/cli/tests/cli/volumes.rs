@@ -336,6 +336,32 @@ fn a_rebuild_without_a_server_is_said_to_wait_and_its_rate_is_shown() {
 }
 
 #[test]
+fn several_devices_are_replaced_by_one_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    write(folder, 7, 8 << 20);
+    let len = std::fs::metadata(folder.join("vol/device-00.pantile")).expect("a device").len();
+    for (device, new) in [(1, "a"), (3, "b")] {
+        ok(folder, &format!("fail vol {device}"));
+        std::fs::File::create(folder.join(new)).and_then(|file| file.set_len(len)).expect("a file");
+    }
+    let alone = at(folder, "replace vol 1 a 3");
+    assert_fault(&alone, 2, &["3 has no new device", "DEVICE NEW DEVICE NEW"], "replace");
+    assert_eq!(
+        json_of(folder, "status vol")["margin"]["lost"].as_array().map(Vec::len),
+        Some(2),
+        "no change"
+    );
+    ok(folder, "replace vol 1 a 3 b");
+    ok(folder, "rebuild vol --wait");
+    let status = json_of(folder, "status vol");
+    assert_eq!(status["margin"]["any_more"], 2, "{status}");
+    let path = |device: usize| status["devices"][device]["path"].as_str().map(str::to_owned).expect("a path");
+    assert!(path(1).ends_with("/a") && path(3).ends_with("/b"), "{status}");
+}
+
+#[test]
 fn a_volume_that_cannot_be_opened_takes_moved_devices_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
