@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_rebuilt_ahead_where_it_would_be_most_of_a_column() {
+    fn codes_that_need_most_of_a_column_have_no_cells_ahead() {
         let specs =
             [("raid6:4", vec![0, 1]), ("dcode:7", vec![0, 3]), ("mirror:2", vec![0]), ("raidp:6", vec![0])];
         for (spec, lost) in specs {

@@ -13,6 +13,7 @@ use super::{Service, State};
 use crate::Report;
 use crate::locks::lock;
 use crate::memory::BLOCK;
+use crate::text::quoted;
 use pantile_device::{AlignedBuf, Device, Identity};
 use pantile_format::volume::{Superblock, VolumeId};
 use pantile_volume::{DeviceState, EventKind, Reason, Slot};
@@ -157,16 +158,16 @@ impl Service {
 fn is_gone(root: &Path, slot: Slot, path: &Path) -> String {
     format!(
         "it was overwritten with something else while it was in use, and taken out; if what is on it now is not needed, 'pantile replace {} {} {} --yes' rebuilds it there",
-        root.display(),
+        quoted(root),
         slot.0,
-        path.display()
+        quoted(path)
     )
 }
 
 fn stays(root: &Path) -> String {
     format!(
         "it was overwritten with something else while it was in use, and counts as lost; it stays, because data need what is left on it; 'pantile scrub {} --repair' writes it again from the others as far as they have it",
-        root.display(),
+        quoted(root),
     )
 }
 
