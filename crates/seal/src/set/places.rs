@@ -52,7 +52,7 @@ pub(crate) fn disk_name(source: &Source) -> Vec<u8> {
     }
 }
 
-/// Returns which source is meant, and its path; a set of one disk knows it by any name.
+/// Returns which source is meant, and its path.
 ///
 /// In `a=b=/x` the longest name of a disk counts.
 pub(crate) fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
@@ -60,10 +60,8 @@ pub(crate) fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)>
     let rest =
         |source: &Source| Some(text.strip_prefix(disk_name(source).as_slice())?.strip_prefix(b"=")?.to_vec());
     let found = sources.iter().enumerate().filter_map(|(index, source)| Some((index, rest(source)?)));
-    match found.min_by_key(|(_, rest)| rest.len()) {
-        Some((index, rest)) => Some((index, path_of(&rest).to_path_buf())),
-        None => (sources.len() == 1).then(|| (0, at.path.clone())),
-    }
+    let (index, rest) = found.min_by_key(|(_, rest)| rest.len())?;
+    Some((index, path_of(&rest).to_path_buf()))
 }
 
 /// Finds the disks: as named, else as recorded, else as the set says.
