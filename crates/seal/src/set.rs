@@ -218,7 +218,7 @@ impl<'w> Set<'w> {
             progress.warn("these shards are not of the state that you sealed last");
         }
         let Found { paths: sources, named, places } =
-            places::find(disk, &manifest, &paths.disks, record.as_ref())?;
+            places::find(disk, &manifest, (&paths.disks, !opening.alone), record.as_ref())?;
         let files = manifest.hard_links().filter_map(|(link, file)| Some((link, file?))).collect();
         warn_of_writers(disk, &dirs, progress);
         let mut opened = Set {

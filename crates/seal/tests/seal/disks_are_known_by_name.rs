@@ -190,7 +190,7 @@ fn a_new_disk_gets_the_name_that_it_is_given() {
 }
 
 #[test]
-fn a_name_that_no_disk_has_is_refused_by_a_set_of_one_disk() {
+fn heal_refuses_a_name_that_the_disk_of_a_set_of_one_does_not_have() {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
     write(&place.tree().join("f"), &Seed(1).bytes(9000));
