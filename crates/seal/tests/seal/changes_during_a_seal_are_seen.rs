@@ -1,6 +1,6 @@
 //! Claims: a file that changes while it is sealed is read again; if it still changes it is named,
-//! and the next seal reads it whatever its times say; and what a program stores into a mapped file
-//! after the seal is no damage.
+//! and the next seal reads it whatever its times say. A store into a mapped file after the seal is
+//! no damage.
 
 use crate::common::*;
 use pantile_seal::*;
