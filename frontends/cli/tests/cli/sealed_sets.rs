@@ -625,6 +625,6 @@ fn heal_names_each_file_that_it_cannot_recover() {
         let names =
             |name: &&str| healed.stdout.lines().any(|line| line.contains(&format!("{name}: 3 blocks lost")));
         let all = ["one/f1", "one/f2", "one/f3", "two/g1", "two/g2", "two/g3"];
-        assert!(all.iter().all(|name| names(&name)), "{}", healed.stdout);
+        assert!(all.iter().all(names), "{}", healed.stdout);
     }
 }
