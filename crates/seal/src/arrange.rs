@@ -14,6 +14,7 @@ use crate::report::SealReport;
 use crate::set::bound::{Bound, bind, data_columns, widened};
 use crate::set::grid::Geometry;
 use crate::set::names::{path_of, shown};
+use crate::set::settle::Listed;
 use crate::set::tree::Tree;
 use crate::set::{Set, disk_name, record_of};
 use pantile::{Code, Codec};
@@ -103,7 +104,13 @@ pub(crate) fn widen(
     manifest.lanes = geometry.lanes.len() as u32;
     manifest.code = record_of(code);
     let began = set.sealed_at.unwrap_or(began);
-    let commit = Commit { slots: &[], reserve_stripes: before.stripes, began, wider: Some(&geometry) };
+    let commit = Commit {
+        slots: &[],
+        reserve_stripes: before.stripes,
+        began,
+        read: Listed::NONE,
+        wider: Some(&geometry),
+    };
     commit.run(set, manifest, &mut SealReport::default(), progress)
 }
 
@@ -127,6 +134,7 @@ pub(crate) fn forget(
         entry.source = kept.partition_point(|&at| at < entry.source as usize) as u32;
     }
     set.sources = kept.iter().map(|&at| set.sources[at].clone()).collect();
-    let commit = Commit { slots: &[], reserve_stripes: manifest.stripes, began, wider: None };
+    let commit =
+        Commit { slots: &[], reserve_stripes: manifest.stripes, began, read: Listed::NONE, wider: None };
     commit.run(set, manifest, report, progress)
 }

@@ -207,6 +207,10 @@ pub trait DiskFile: Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
+    /// Writes pending data back. A later store into a mapped page of it then sets a new time.
+    fn write_back(&self) -> io::Result<()> {
+        Ok(())
+    }
     /// Describes it.
     fn meta(&self) -> io::Result<Meta>;
     /// Sets its permission bits and its time of modification.

@@ -10,6 +10,7 @@ use crate::report::{Change, PathChange, SealReport};
 use crate::set::bound::{Bound, bind, data_columns, widened};
 use crate::set::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::set::names::{Names, parent, path_of, temp};
+use crate::set::settle::{Listed, mark_changed, write_back};
 use crate::set::survival::{Damaged, Lying, survival};
 use crate::set::tree::{Tree, Unreadable, let_times_pass};
 use crate::set::window::{Reader, Window, join, read_file_blocks};
@@ -136,8 +137,8 @@ pub(crate) fn first_seal(
         return Ok(describe(report, world.disk, &manifest, &geometry, &names));
     }
     make_checksums(&geometry, &mut manifest)?;
-    let began = tree.began;
-    let done = write_all(world, &geometry, &names, &mut manifest, began, &mut report, progress);
+    let times = (tree.began, tree.seen.as_slice());
+    let done = write_all(world, &geometry, &names, &mut manifest, times, &mut report, progress);
     if done.is_err() && world.disk.meta(&names.journal()).is_err() {
         // Best effort: the error at hand says more than a second one would.
         let _ = remove_temporaries(world.disk, &names);
@@ -341,7 +342,7 @@ fn write_all(
     geometry: &Geometry,
     names: &Names,
     manifest: &mut Manifest,
-    began: Timestamp,
+    (began, seen): (Timestamp, &[Timestamp]),
     report: &mut SealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), Fault> {
@@ -357,13 +358,17 @@ fn write_all(
     let encoder = Encoder { world, geometry, grid: &grid, paths: &paths };
     let mut meta = Meta::empty(geometry, manifest);
     progress.phase("sealing", file_bytes(manifest));
-    let_times_pass(manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })));
+    let is_file = |index: &usize| matches!(manifest.entries[*index].kind, EntryKind::File { .. });
+    let files: Vec<usize> = (0..manifest.entries.len()).filter(is_file).collect();
+    let listed = Listed { files: &files, seen };
+    let_times_pass(files.iter().map(|&index| &manifest.entries[index]));
+    write_back(world, listed, &paths)?;
     let stripes = 0..manifest.stripes;
     report.source_bytes_read =
         encoder.encode(stripes, &outputs, &mut manifest.entries, &mut meta, progress)?;
     report.stripes_touched = manifest.stripes;
     report.bytes_written = manifest.stripes * geometry.stripe_bytes();
-    report.changed_meanwhile = changed_meanwhile(world, manifest);
+    report.changed_meanwhile = mark_changed(world, listed, &paths, &mut manifest.entries);
     progress.phase("syncing", 0);
     let place = |_column: usize, end: u64, _len: u64| end;
     let headers = meta.write(manifest, geometry, &outputs, 0, place)?;
@@ -392,20 +397,6 @@ fn write_all(
 
 fn source_path(manifest: &Manifest, entry: &Entry) -> PathBuf {
     join(path_of(&manifest.sources[entry.source as usize].path), &entry.path)
-}
-
-/// The files that are no longer as they were listed, the first 100.
-fn changed_meanwhile(world: World<'_>, manifest: &Manifest) -> Vec<String> {
-    let mut changed = Vec::new();
-    for entry in &manifest.entries {
-        let EntryKind::File { size, .. } = entry.kind else { continue };
-        let path = source_path(manifest, entry);
-        let same = world.disk.meta(&path).is_ok_and(|meta| meta.size == size && meta.mtime == entry.mtime);
-        if !same && changed.len() < 100 {
-            changed.push(crate::set::names::shown_path(&path));
-        }
-    }
-    changed
 }
 
 impl Encoder<'_> {

@@ -9,6 +9,7 @@ use crate::apply::meta::Meta;
 use crate::apply::rename::give_names_back;
 use crate::attributes::Rights;
 use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back, spelt_one_way};
+use crate::fault::sentences::words;
 use crate::first::{Output, write_cells};
 use crate::options::{HealOptions, Progress};
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
@@ -20,8 +21,9 @@ use crate::set::window::Window;
 use crate::set::{Places, Set};
 use crate::{Fault, FaultKind};
 use pantile::CellIndex;
-use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
+use pantile_format::{BODY_OFFSET, Crc64, Entry, EntryKind, Mode, ShardHeader};
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -219,7 +221,10 @@ fn hold_back(
              --yes to put back what generation {have} had",
             newer.generation
         ),
-        None => return hold_back_unmounted(set, files, options, report),
+        None => {
+            let files = hold_back_missing(set, files, report);
+            return hold_back_unmounted(set, files, options, report);
+        }
     };
     for (entry, _) in files {
         let reason = reason.clone();
@@ -227,6 +232,33 @@ fn hold_back(
         report.not_healed.push(NotDone { path, reason });
     }
     Vec::new()
+}
+
+/// Holds back the originals of a disk whose folder is missing: its parent can be another disk, which
+/// they would fill.
+fn hold_back_missing(set: &Set<'_>, files: Vec<(usize, Way)>, report: &mut HealReport) -> Vec<(usize, Way)> {
+    let entries = &set.manifest.entries;
+    let is_dir = |index: usize| {
+        let is_root = |entry: &&Entry| entry.source as usize == index && entry.path.is_empty();
+        entries.iter().find(is_root).is_none_or(|root| root.kind == EntryKind::Dir)
+    };
+    let is_gone = |path: &Path| {
+        set.world.disk.root(path, Access::Read).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    let gone: Vec<bool> =
+        set.sources.iter().enumerate().map(|(index, path)| is_dir(index) && is_gone(path)).collect();
+    let source = |(entry, _): &(usize, Way)| entries[*entry].source as usize;
+    let (held, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| gone[source(file)]);
+    for source in held.iter().map(source).collect::<BTreeSet<_>>() {
+        let path = &set.sources[source];
+        let reason = format!(
+            "the folder is not there: mount its disk; if it has none of its own, or a new one, run 'mkdir -p {}', and heal \
+             again",
+            words([path])
+        );
+        report.not_healed.push(NotDone { path: crate::set::names::shown_path(path), reason });
+    }
+    files
 }
 
 /// Holds back the originals of a disk that is not mounted: its folder is empty and on the disk of

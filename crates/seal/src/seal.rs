@@ -18,6 +18,9 @@ use std::path::PathBuf;
 
 const NAME_BYTES_MOST: usize = 200;
 
+/// The number of times that files are read again that changed while they were read.
+const TRIES: usize = 2;
+
 pub(crate) fn seal(
     world: World<'_>,
     options: &SealOptions,
@@ -91,12 +94,12 @@ fn seal_into(
             spread::link_others(world.disk, (dirs, &name), dirs, progress);
         }
     };
+    let (name_shown, effort) = (crate::set::names::shown(&name), options.effort);
+    let records = options.records.clone();
+    let paths =
+        SetPaths { paths: dirs.to_vec(), name: Some(name_shown), effort, records, ..SetPaths::default() };
+    let opening = Opening { locked: true, ..Opening::to_write(&paths) };
     let done = if exists(world, dirs, &name)? {
-        let (name_shown, effort) = (crate::set::names::shown(&name), options.effort);
-        let records = options.records.clone();
-        let paths =
-            SetPaths { paths: dirs.to_vec(), name: Some(name_shown), effort, records, ..SetPaths::default() };
-        let opening = Opening { locked: true, ..Opening::to_write(&paths) };
         link(progress);
         reseal(world, options, &opening, &given, (dirs, &name), progress)
     } else {
@@ -106,6 +109,10 @@ fn seal_into(
         let tree = Tree::walk(world.disk, sources, &Own::new(dirs.to_vec(), name.clone(), left_out)?)?;
         first_seal(world, options, (dirs, name.clone()), tree, progress)
     };
+    let again = SealOptions { read_all: false, ..options.clone() };
+    let done = done.and_then(|report| {
+        settle(report, || reseal(world, &again, &opening, &given, (dirs, &name), progress))
+    });
     if done.is_ok() {
         link(progress);
     }
@@ -115,6 +122,44 @@ fn seal_into(
         let _ = crate::records::note(world.disk, records, (&report.set, &report.manifest), &report.places);
     }
     done
+}
+
+/// Seals the files again that changed while they were read, a few times at most; the report of all.
+///
+/// Errors: the set has a change that is not finished, or the user ended the command. After any other
+/// fault the set is in the state of the last seal, whose report names the files.
+fn settle(
+    mut report: SealReport,
+    mut again: impl FnMut() -> Result<SealReport, Fault>,
+) -> Result<SealReport, Fault> {
+    for _ in 0..TRIES {
+        if report.changed_meanwhile.is_empty() {
+            break;
+        }
+        match again() {
+            Ok(next) => {
+                report = SealReport {
+                    first_time: report.first_time,
+                    added: report.added + next.added,
+                    changed: report.changed,
+                    removed: report.removed + next.removed,
+                    renamed: report.renamed + next.renamed,
+                    unchanged: report.unchanged,
+                    source_bytes_read: report.source_bytes_read + next.source_bytes_read,
+                    shard_bytes_read: report.shard_bytes_read + next.shard_bytes_read,
+                    bytes_written: report.bytes_written + next.bytes_written,
+                    stripes_touched: report.stripes_touched + next.stripes_touched,
+                    widened_from: report.widened_from.or(next.widened_from.clone()),
+                    ..next
+                }
+            }
+            Err(error) if matches!(error.kind, FaultKind::Unfinished(_) | FaultKind::Cancelled) => {
+                return Err(error);
+            }
+            Err(_) => break,
+        }
+    }
+    Ok(report)
 }
 
 /// Brings a set up to date, in as many commits as it takes to give the code the columns that it

@@ -11,6 +11,7 @@ pub(crate) mod names;
 mod places;
 pub(crate) mod renamed;
 pub(crate) mod select;
+pub(crate) mod settle;
 pub(crate) mod shard;
 pub(crate) mod share;
 mod states;
@@ -217,7 +218,7 @@ impl<'w> Set<'w> {
             progress.warn("these shards are not of the state that you sealed last");
         }
         let Found { paths: sources, named, places } =
-            places::find(disk, &manifest, &paths.disks, record.as_ref())?;
+            places::find(disk, &manifest, (&paths.disks, !opening.alone), record.as_ref())?;
         let files = manifest.hard_links().filter_map(|(link, file)| Some((link, file?))).collect();
         warn_of_writers(disk, &dirs, progress);
         let mut opened = Set {
@@ -572,12 +573,14 @@ impl<'w> Set<'w> {
     }
 
     /// True if an original of another time may be rotten as well as changed: it has the sealed
-    /// size, and few of its blocks differ.
+    /// size, and few of its blocks differ. One that changed while it was sealed is known to be
+    /// changed.
     pub(crate) fn is_rot_or_change(&self, entry: usize, different: u64) -> bool {
         let EntryKind::File { size, .. } = self.manifest.entries[entry].kind else { return false };
         let there =
             self.originals[entry].as_ref().and_then(|original| self.world.disk.meta(&original.path).ok());
         self.judge
+            && !self.manifest.entries[entry].fields.is_unsettled()
             && there.is_some_and(|meta| meta.kind == MetaKind::File && meta.size == size)
             && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }

@@ -337,7 +337,7 @@ impl Disk for SystemDisk {
 
     fn open_system(&self, dir: &Path) -> io::Result<Box<dyn DiskSystem>> {
         match syncfs_tells() {
-            true => Ok(Box::new(FileSystem(self.open_at(dir, Access::Write, TO_LIST)?))),
+            true => Ok(Box::new(FileSystem(self.open_at(dir, Access::Read, TO_LIST)?))),
             false => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -559,6 +559,14 @@ impl DiskFile for SystemFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
+    }
+
+    fn write_back(&self) -> io::Result<()> {
+        match rustix::fs::fdatasync(&self.file) {
+            // A file system that writes nothing back.
+            Err(Errno::INVAL | Errno::ROFS | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+            done => Ok(done?),
+        }
     }
 
     fn meta(&self) -> io::Result<Meta> {

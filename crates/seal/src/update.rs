@@ -19,6 +19,7 @@ use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
 use crate::set::bound::{Bound, data_columns, widened};
 use crate::set::grid::{Allocator, Apart, Grid};
 use crate::set::select::Patterns;
+use crate::set::settle::{Listed, write_back};
 use crate::set::shard::read_front;
 use crate::set::times::{is_rot_or_change, is_same_time, is_since};
 use crate::set::tree::{Tree, let_times_pass};
@@ -39,6 +40,8 @@ struct Plan {
     next: Vec<Entry>,
     /// Entries of the tree whose content is read.
     fresh: Vec<usize>,
+    /// Time of the last change of each entry, when it was listed.
+    seen: Vec<Timestamp>,
     /// Old entries whose content is at another path now: the old one, the new one.
     moved: Vec<(usize, usize)>,
     /// The blocks whose content changes.
@@ -123,13 +126,6 @@ pub(crate) fn update(
         set.originals[old] = Some(Original { path: path_now(&set, entry), status: FileStatus::Unchanged });
     }
     plan.execute(&mut set, &before, &mut report, progress)?;
-    let changed = |entry: &&Entry| {
-        let now = set.world.disk.meta(&path_now(&set, entry));
-        !now.is_ok_and(|meta| meta.size == size_of(entry) && meta.mtime == entry.mtime)
-    };
-    let changed = plan.fresh.iter().map(|&index| &plan.next[index]).filter(changed).take(100);
-    report.changed_meanwhile =
-        changed.map(|entry| crate::set::names::shown_path(&path_now(&set, entry))).collect();
     forget(&mut set, &forgotten, began, &mut report, progress)?;
     report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
     report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
@@ -320,6 +316,7 @@ impl Plan {
         let mut plan = Plan {
             next: tree.entries,
             fresh: Vec::new(),
+            seen: tree.seen,
             moved: Vec::new(),
             slots: Vec::new(),
             stripes: set.manifest.stripes,
@@ -365,6 +362,11 @@ impl Plan {
         let is_gone = |i: &usize| matches!(old[*i].kind, EntryKind::File { .. }) && !kept.contains(i);
         let mut gone: Vec<usize> = (0..old.len()).filter(is_gone).collect();
         let_times_pass(fresh.iter().map(|&(index, _)| &plan.next[index]));
+        if !fresh.is_empty() {
+            let files: Vec<usize> = fresh.iter().map(|&(index, _)| index).collect();
+            let paths: Vec<PathBuf> = plan.next.iter().map(|entry| path_now(set, entry)).collect();
+            write_back(set.world, Listed { files: &files, seen: &plan.seen }, &paths)?;
+        }
         plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
         plan.check_removed(set, &gone, options, forgotten)?;
         plan.check_changed(set, &fresh, options)?;
@@ -628,6 +630,7 @@ impl Plan {
             if looks_so && !as_before && !options.read_all {
                 disguised.push(path_now(set, &self.next[index]));
             } else if has_size
+                && !before.is_some_and(|i| old[i].fields.is_unsettled())
                 && is_rot_or_change(different(), count)
                 && !(options.read_all || options.accept_changes)
             {
@@ -678,8 +681,14 @@ impl Plan {
         manifest.stripes = self.stripes;
         manifest.generation.0 += 1;
         progress.phase("sealing changes", self.slots.len() as u64 * set.manifest.block_len.bytes());
-        let commit =
-            Commit { slots: &self.slots, reserve_stripes: self.stripes, began: self.began, wider: None };
+        let read = Listed { files: &self.fresh, seen: &self.seen };
+        let commit = Commit {
+            slots: &self.slots,
+            reserve_stripes: self.stripes,
+            began: self.began,
+            read,
+            wider: None,
+        };
         commit.run(set, manifest, report, progress)
     }
 }

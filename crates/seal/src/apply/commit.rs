@@ -11,6 +11,7 @@ use crate::options::Progress;
 use crate::report::{FileStatus, SealReport};
 use crate::set::grid::{Geometry, Grid, Run};
 use crate::set::names;
+use crate::set::settle::{Listed, mark_changed};
 use crate::set::shard::{Shard, open_shard_to_write};
 use crate::set::verify::losses_of;
 use crate::set::window::{Reader, Window, join, read_file_blocks};
@@ -43,6 +44,8 @@ pub(crate) struct Commit<'s> {
     pub(crate) reserve_stripes: u64,
     /// The time at which the tree was examined; it becomes the time of modification of the shards.
     pub(crate) began: Timestamp,
+    /// Files whose content is read.
+    pub(crate) read: Listed<'s>,
     /// The geometry of a code with more data columns, which the set gets; then nothing else
     /// changes.
     pub(crate) wider: Option<&'s Geometry>,
@@ -66,7 +69,13 @@ impl Commit<'_> {
             // The meta area moves behind the stripes to come; nothing else changes, not even when
             // the set was sealed.
             let began = set.sealed_at.unwrap_or(self.began);
-            let moved = Commit { slots: &[], reserve_stripes: manifest.stripes, began, wider: None };
+            let moved = Commit {
+                slots: &[],
+                reserve_stripes: manifest.stripes,
+                began,
+                read: Listed::NONE,
+                wider: None,
+            };
             let mut same = set.manifest.clone();
             same.generation = manifest.generation;
             manifest.generation.0 += 1;
@@ -153,7 +162,9 @@ impl Commit<'_> {
             work.change(&group, &mut manifest.entries)?;
             progress.advance((group.lanes.len() as u64) * group.len() * manifest.block_len.bytes());
         }
-        let Changing { mut journal, meta, .. } = work;
+        let Changing { mut journal, meta, report, .. } = work;
+        let changed = mark_changed(set.world, self.read, &paths, &mut manifest.entries);
+        report.changed_meanwhile.extend(changed);
         let reserve = manifest.stripes.max(self.reserve_stripes);
         let place = |column: usize, _end: u64, len: u64| place(set, column, reserve, len);
         let geometry = self.wider.unwrap_or(&set.geometry);

@@ -5,7 +5,7 @@
 //! After a kill between two steps all are found, and the next command continues.
 
 use crate::Fault;
-use crate::report::Renamed;
+use crate::report::{Renamed, ShardStatus};
 use crate::set::Set;
 use crate::set::names::{column_of, parent};
 use std::path::{Path, PathBuf};
@@ -16,16 +16,30 @@ use std::path::{Path, PathBuf};
 pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Renamed>, Fault> {
     let before: Vec<Option<PathBuf>> =
         set.shards.iter().map(|shard| shard.as_ref().map(|shard| shard.path.clone())).collect();
+    let mut broken = Vec::new();
     loop {
         let wrong: Vec<(usize, PathBuf)> =
             (0..set.shards.len()).filter_map(|column| Some((column, own_name(set, column, all)?))).collect();
         let free = wrong.iter().find(|(_, own)| set.world.disk.meta(own).is_err());
         let step = free.cloned().or_else(|| Some((circle(set, &wrong)?, PathBuf::new())));
         match step {
-            None => break,
+            None => match broken_holder(set, &wrong) {
+                Some(column) => {
+                    broken.push(column);
+                    rename_broken(set, column, parked_name(set, column))?;
+                }
+                None => break,
+            },
             // One shard of a circle steps aside, so that the others can move up.
             Some((column, to)) if to.as_os_str().is_empty() => rename(set, column, parked_name(set, column))?,
             Some((column, to)) => rename(set, column, to)?,
+        }
+    }
+    for column in broken {
+        let own =
+            set.status[&column].0.with_file_name(set.names.shard(column).file_name().unwrap_or_default());
+        if set.world.disk.meta(&own).is_err() {
+            rename_broken(set, column, own)?;
         }
     }
     let pairs = before.into_iter().zip(&set.shards);
@@ -44,6 +58,25 @@ fn own_name(set: &Set<'_>, column: usize, all: bool) -> Option<PathBuf> {
         let own = set.names.shard(column);
         (all && here() && *path != own).then_some(own)
     })
+}
+
+/// The column of a broken shard that has the own name of another, known by its header.
+fn broken_holder(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
+    let is_known = |status: &ShardStatus| matches!(status, ShardStatus::Truncated { .. });
+    let is_read = |path: &Path| set.shards.iter().flatten().any(|shard| shard.path == path);
+    let mut broken = set.status.iter().filter(|(_, (path, status))| is_known(status) && !is_read(path));
+    let found = broken.find(|(column, (path, _))| wrong.iter().any(|(of, own)| of != *column && own == path));
+    found.map(|(column, _)| *column)
+}
+
+/// Renames a broken shard.
+fn rename_broken(set: &mut Set<'_>, column: usize, to: PathBuf) -> Result<(), Fault> {
+    let disk = set.world.disk;
+    let Some((from, _)) = set.status.get_mut(&column) else { return Ok(()) };
+    disk.rename(from, &to).map_err(|e| Fault::io("renaming", from, e))?;
+    let dir = parent(&to);
+    *from = to;
+    disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))
 }
 
 /// A shard in a circle of shards that have each other's names.
@@ -67,7 +100,9 @@ fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
 /// A free name beside a shard that still denotes its column: its number with more digits than any
 /// shard has.
 fn parked_name(set: &Set<'_>, column: usize) -> PathBuf {
-    let dir = set.shards[column].as_ref().map_or_else(|| set.names.dir.clone(), |shard| parent(&shard.path));
+    let read = set.shards[column].as_ref().map(|shard| &shard.path);
+    let path = read.or_else(|| set.status.get(&column).map(|(path, _)| path));
+    let dir = path.map_or_else(|| set.names.dir.clone(), |path| parent(path));
     let name = |more: usize| dir.join(set.names.with_digits_more(column, more));
     (1..)
         .map(name)

@@ -18,7 +18,7 @@ use crate::unseal::{make_parents, open_made, restore};
 use crate::update::size_of;
 use crate::{Fault, FaultKind};
 use pantile_format::{Entry, EntryKind, Timestamp};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// An original to be healed.
@@ -52,6 +52,8 @@ pub(super) fn heal_files(
     let mut batch = Batch::new(set.world.disk, set.manifest.set);
     let mut dirs = Vec::new();
     let mut not_kept = Vec::new();
+    // Directories with new names, made durable once for all of them.
+    let mut named = BTreeSet::new();
     let filled = filled_dirs(set, &files);
     let empty_roots = empty_roots(set, &files);
     let is_name =
@@ -79,7 +81,10 @@ pub(super) fn heal_files(
                 dirs.push((entry, made));
                 report.files_healed.push(crate::set::names::shown_path(&path));
             }
-            Ok(Done::Named) => report.files_healed.push(crate::set::names::shown_path(&path)),
+            Ok(Done::Named(dir)) => {
+                named.extend(dir);
+                report.files_healed.push(crate::set::names::shown_path(&path));
+            }
             Err(error) if matches!(error.kind, FaultKind::Cancelled) => {
                 batch.end(|outcome| take(report, outcome));
                 return Err(error);
@@ -91,7 +96,12 @@ pub(super) fn heal_files(
         }
     }
     batch.end(|outcome| take(report, outcome));
-    heal_names(set, &names, report);
+    heal_names(set, &names, &mut named, report);
+    for dir in named {
+        if let Err(error) = set.world.disk.sync_dir(&dir) {
+            report.not_healed.push(not_done(&dir, &Fault::io("syncing", &dir, error)));
+        }
+    }
     // From the innermost: new files in a directory change its time, and its mode may forbid them.
     report.not_kept.extend(not_kept);
     for made in dirs.into_iter().rev() {
@@ -284,7 +294,14 @@ pub(super) fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> b
 }
 
 /// Restores further names of files: missing ones, and those that still lead to a replaced file.
-fn heal_names(set: &Set<'_>, missing: &[(usize, Way)], report: &mut HealReport) {
+///
+/// `named` gets the directories that are to be synced.
+fn heal_names(
+    set: &Set<'_>,
+    missing: &[(usize, Way)],
+    named: &mut BTreeSet<PathBuf>,
+    report: &mut HealReport,
+) {
     let disk = set.world.disk;
     let is_missing: HashSet<usize> = missing.iter().map(|(entry, _)| *entry).collect();
     let healed: HashSet<String> = report.files_healed.iter().cloned().collect();
@@ -302,14 +319,18 @@ fn heal_names(set: &Set<'_>, missing: &[(usize, Way)], report: &mut HealReport) 
             continue;
         }
         match give_other_name(set, file, &of, &path) {
-            Ok(()) => report.files_healed.push(crate::set::names::shown_path(&path)),
+            Ok(dir) => {
+                named.insert(dir);
+                report.files_healed.push(crate::set::names::shown_path(&path));
+            }
             Err(error) => report.not_healed.push(not_done(&path, &error)),
         }
     }
 }
 
-/// Makes a path another name of a whole file, in place of any file there.
-fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result<(), Fault> {
+/// Makes a path another name of a whole file, in place of any file there; returns the directory,
+/// which is to be synced.
+fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result<PathBuf, Fault> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[file];
     let is_there = disk.meta(of).is_ok_and(|meta| meta.kind == MetaKind::File && meta.size == size_of(entry));
@@ -323,11 +344,10 @@ fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
     let temp = crate::set::names::stray(&dir, set.manifest.set, None);
     let _ = disk.remove(&temp);
-    let named = disk.add_name(of, &temp).and_then(|()| {
-        disk.rename(&temp, path).inspect_err(|_| drop(disk.remove(&temp)))?;
-        disk.sync_dir(&dir)
-    });
-    named.map_err(|e| Fault::io("naming", path, e))
+    let named = disk
+        .add_name(of, &temp)
+        .and_then(|()| disk.rename(&temp, path).inspect_err(|_| drop(disk.remove(&temp))));
+    named.map_err(|e| Fault::io("naming", path, e)).map(|()| dir)
 }
 
 /// Another name that still leads to a file whose own name is lost.
@@ -343,8 +363,8 @@ enum Done {
     Waits,
     /// It exists; its mode and time are set when its content is complete.
     Dir(FileId),
-    /// Finished.
-    Named,
+    /// Finished, but for the sync of a directory.
+    Named(Option<PathBuf>),
 }
 
 fn heal_file(
@@ -368,14 +388,14 @@ fn heal_file(
             let owner = set.manifest.owner_of(original.entry);
             disk.make_link(crate::set::names::path_of(target), path, (entry.mtime, owner))
                 .map_err(|e| Fault::io("creating", path, e))?;
-            return Ok(Done::Named);
+            return Ok(Done::Named(None));
         }
         EntryKind::HardLink { .. } => unreachable!("names are given when all files are there"),
         EntryKind::File { size, .. } => *size,
     };
     if let Some(name) = other_name(set, original.entry, damage) {
-        give_other_name(set, original.entry, &name, path)?;
-        return Ok(Done::Named);
+        let dir = give_other_name(set, original.entry, &name, path)?;
+        return Ok(Done::Named(Some(dir)));
     }
     let temp = batch.temp(&dir);
     let done = batch.create(&dir, &temp).and_then(|file| {

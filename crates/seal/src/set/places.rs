@@ -53,33 +53,39 @@ pub(crate) fn disk_name(source: &Source) -> Vec<u8> {
 }
 
 /// Returns which source is meant, and its path; a set of one disk knows it by any name.
+fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
+    called(sources, at).or_else(|| (sources.len() == 1).then(|| (0, at.path.clone())))
+}
+
+/// Returns which source has the name, and its path.
 ///
 /// In `a=b=/x` the longest name of a disk counts.
-pub(crate) fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
+fn called(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
     let text = [at.name.as_bytes(), b"=", at.path.as_os_str().as_bytes()].concat();
     let rest =
         |source: &Source| Some(text.strip_prefix(disk_name(source).as_slice())?.strip_prefix(b"=")?.to_vec());
     let found = sources.iter().enumerate().filter_map(|(index, source)| Some((index, rest(source)?)));
-    match found.min_by_key(|(_, rest)| rest.len()) {
-        Some((index, rest)) => Some((index, path_of(&rest).to_path_buf())),
-        None => (sources.len() == 1).then(|| (0, at.path.clone())),
-    }
+    let (index, rest) = found.min_by_key(|(_, rest)| rest.len())?;
+    Some((index, path_of(&rest).to_path_buf()))
 }
 
 /// Finds the disks: as named, else as recorded, else as the set says.
+///
+/// A command that only reads takes any name for the disk of a set of one: `is_read`.
 ///
 /// Errors: a disk that the set does not have; a named disk that is missing. For a file its
 /// directory suffices.
 pub(crate) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
-    named: &[DiskAt],
+    (named, is_read): (&[DiskAt], bool),
     record: Option<&Record>,
 ) -> Result<Found, Fault> {
     let sources = &manifest.sources;
     let mut paths: Vec<Option<PathBuf>> = vec![None; sources.len()];
     for at in named {
-        let Some((index, path)) = meant(sources, at) else {
+        let found = if is_read { meant(sources, at) } else { called(sources, at) };
+        let Some((index, path)) = found else {
             let known: Vec<String> = sources.iter().map(|source| shown(&disk_name(source))).collect();
             return Err(Fault::unknown_disk(at.name.as_bytes(), &known));
         };

@@ -26,6 +26,8 @@ pub(crate) struct Tree {
     ///
     /// A renamed directory moves its content; only the directory and its parent show it.
     pub(crate) ctimes: Vec<Timestamp>,
+    /// Time of the last change of each entry itself, when it was described.
+    pub(crate) seen: Vec<Timestamp>,
     /// Paths that are neither file, directory nor link, and files of other sets in the directory of
     /// the shards.
     pub(crate) skipped: Vec<PathBuf>,
@@ -150,6 +152,7 @@ impl Tree {
             began: next_tick(),
             entries: Vec::new(),
             ctimes: Vec::new(),
+            seen: Vec::new(),
             skipped: Vec::new(),
             too_long: (Vec::new(), 0),
             unreadable: Vec::new(),
@@ -275,6 +278,7 @@ impl Tree {
             }
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
+            self.seen.push(meta.ctime);
         }
         Ok(())
     }
@@ -340,6 +344,8 @@ impl Tree {
         self.entries.retain(|_| *each.next().unwrap_or(&true));
         let mut each = stays.iter();
         self.ctimes.retain(|_| *each.next().unwrap_or(&true));
+        let mut each = stays.iter();
+        self.seen.retain(|_| *each.next().unwrap_or(&true));
         Ok(())
     }
 
@@ -360,6 +366,7 @@ impl Tree {
         self.keep_content(&mut kept, sealed);
         self.kept.extend(self.entries.len()..self.entries.len() + kept.len());
         self.ctimes.extend(kept.iter().map(|_| EPOCH));
+        self.seen.extend(kept.iter().map(|_| EPOCH));
         self.entries.extend(kept);
     }
 

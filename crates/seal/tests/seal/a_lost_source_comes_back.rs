@@ -278,3 +278,29 @@ fn a_disk_that_is_not_mounted_is_not_restored_into_its_folder() {
     healed(false, &[("disk0", 1001), ("disk1", 1002), ("disk2", 1003)]).unwrap();
     assert_eq!(content(&disks[0]), before);
 }
+
+#[test]
+fn a_source_whose_folder_is_gone_is_named_with_the_command_that_helps() {
+    let place = Place::new();
+    let disks = ["d1", "d 2"].map(|name| place.dir.path().join(name));
+    for (at, disk) in disks.iter().enumerate() {
+        fs::create_dir(disk).unwrap();
+        (0..3).for_each(|i| write(&disk.join(format!("f{i}")), &Seed(10 * at as u64 + i).bytes(9000)));
+    }
+    let mut options = SealOptions { sources: disks.to_vec(), ..place.options("raid6:2") };
+    options.mode = Some(Mode::Beside);
+    seal(&options, &mut Silent).unwrap();
+    fs::remove_dir_all(&disks[1]).unwrap();
+    let Err(Fault { kind: FaultKind::NotHealed(report), .. }) =
+        heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent)
+    else {
+        panic!("it was healed into the folder above")
+    };
+    let [held] = report.not_healed.as_slice() else { panic!("{:?}", report.not_healed) };
+    let command = format!("'mkdir -p {}'", disks[1].display().to_string().replace(' ', "\\ "));
+    let quoted = format!("mkdir -p '{}'", disks[1].display());
+    assert!(held.reason.contains(&command) || held.reason.contains(&quoted), "{}", held.reason);
+    fs::create_dir(&disks[1]).unwrap();
+    heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent).unwrap();
+    assert!(disks[1].join("f2").is_file());
+}

@@ -305,3 +305,21 @@ fn a_file_made_again_from_parity_has_holes_where_it_is_zero() {
     let healed = fs::metadata(&hole).unwrap();
     assert_eq!((healed.len(), healed.blocks()), (100 * BLOCK as u64 + 1, 0));
 }
+
+#[test]
+fn a_truncated_shard_under_the_name_of_another_is_rebuilt() {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    write(&place.tree().join("f"), &Seed(1).bytes(100_000));
+    seal(&place.options("raid6:2"), &mut Silent).unwrap();
+    let sealed = shards(&place.out());
+    fs::File::options().write(true).open(place.shard(2)).unwrap().set_len(20_000).unwrap();
+    let aside = place.dir.path().join("aside");
+    fs::rename(place.shard(2), &aside).unwrap();
+    fs::rename(place.shard(3), place.shard(2)).unwrap();
+    fs::rename(&aside, place.shard(3)).unwrap();
+    assert!(place.verify().recoverable);
+    place.heal().unwrap();
+    assert!(place.verify().clean);
+    assert!(shards(&place.out()) == sealed);
+}

@@ -188,3 +188,17 @@ fn a_new_disk_gets_the_name_that_it_is_given() {
         assert!(refused.what.contains("cannot be the name of a disk"), "{refused}");
     }
 }
+
+#[test]
+fn heal_refuses_a_name_that_the_disk_of_a_set_of_one_does_not_have() {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    write(&place.tree().join("f"), &Seed(1).bytes(9000));
+    let options = SealOptions { mode: Some(Mode::Beside), ..place.options("raid6:2") };
+    seal(&options, &mut Silent).unwrap();
+    let set = |name: &str| SetPaths { disks: vec![named(name, &place.tree())], ..place.set() };
+    let refused = heal(&HealOptions { set: set("nosuch"), ..Default::default() }, &mut Silent).unwrap_err();
+    assert_eq!(refused.what, "the set has no disk called nosuch");
+    assert_eq!(refused.hint, "it has tree");
+    heal(&HealOptions { set: set("tree"), ..Default::default() }, &mut Silent).unwrap();
+}

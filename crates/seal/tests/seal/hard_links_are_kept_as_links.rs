@@ -1,5 +1,6 @@
 //! Claim: names of one file are sealed once and come back as names of one file.
 
+use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
 use pantile_seal::*;
 use std::collections::BTreeMap;
@@ -225,4 +226,16 @@ fn any_change_of_names_is_sealed_and_restored() {
             assert_eq!(names(&place.target()), names(&place.tree()), "{mode:?} {number} round {round}");
         }
     }
+}
+
+#[test]
+fn many_lost_names_come_back_with_few_syncs() {
+    let (place, _) = place(Mode::Beside, true);
+    let before = look(&place);
+    (1..20).for_each(|i| fs::remove_file(place.tree().join(format!("many{i:02}"))).unwrap());
+    let disk = FaultDisk::new(place.dir.path(), Faults::default());
+    let options = HealOptions { set: place.set(), ..Default::default() };
+    World { disk: &disk, threads: 1 }.heal(&options, &mut Silent).unwrap();
+    assert!(disk.syncs() < 5, "{} syncs for 19 names", disk.syncs());
+    assert!(look(&place) == before);
 }

@@ -3,6 +3,7 @@
 mod a_copy_is_no_rename;
 mod a_lost_source_comes_back;
 mod attacks_by_other_users_fail;
+mod changes_during_a_seal_are_seen;
 mod common;
 mod damage_is_found_and_repaired;
 mod damage_is_repaired_in_place;

@@ -197,6 +197,9 @@ fn lines(report: &HealReport) -> String {
     report.kept_aside.iter().for_each(|path| line("kept", path));
     report.kept_blocks.iter().for_each(|path| line("kept the replaced blocks", path));
     report.left_changed.iter().for_each(|path| line("changed since it was sealed, left alone", path));
+    for file in beyond_repair(report) {
+        line("not recovered", &format!("{}: {}", file.path, blocks_beyond(file)));
+    }
     for failed in &report.not_healed {
         line("not healed", &format!("{}: {}", failed.path, failed.reason));
     }
@@ -210,6 +213,15 @@ fn lines(report: &HealReport) -> String {
         line("blocks that could not be repaired", &report.blocks_left.to_string());
     }
     out
+}
+
+/// Returns the files with blocks that the code cannot recover.
+fn beyond_repair(report: &HealReport) -> Vec<&FileReport> {
+    report.found.files.iter().filter(|file| file.unrecoverable_blocks > 0).collect()
+}
+
+fn blocks_beyond(file: &FileReport) -> String {
+    format!("{} lost beyond what the code tolerates", count(file.unrecoverable_blocks as usize, "block"))
 }
 
 /// Adds a line for each item, up to a number that a terminal shows.
@@ -295,6 +307,9 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
     if report.blocks_left > 0 {
         let _ = writeln!(out, "  not fixed  {}", count(report.blocks_left as usize, "block"));
     }
+    list(&mut out, &beyond_repair(report), |file| {
+        format!("not recovered {}: {}", sets::name(&file.path), blocks_beyond(file))
+    });
     list(&mut out, &report.not_healed, |failed| {
         format!("not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason))
     });

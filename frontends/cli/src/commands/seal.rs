@@ -189,7 +189,9 @@ impl Seal {
                 sets::name(&pinned.path)
             ));
         }
-        let is_whole = !report.survival.is_unborne && report.too_long_count + report.unreadable_count == 0;
+        let is_whole = !report.survival.is_unborne
+            && report.changed_meanwhile.is_empty()
+            && report.too_long_count + report.unreadable_count == 0;
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
 }

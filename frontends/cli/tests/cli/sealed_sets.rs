@@ -604,3 +604,27 @@ fn two_sets_that_are_named_are_two_sets() {
         assert!(run.stderr.contains("several sets"), "{}", run.stderr);
     }
 }
+
+#[test]
+fn heal_names_each_file_that_it_cannot_recover() {
+    let place = Place::new();
+    for name in ["one/f1", "one/f2", "one/f3", "two/g1", "two/g2", "two/g3"] {
+        let path = place.path(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, painted(9000, name.len())).expect("written");
+    }
+    let sealed =
+        place.run(&["seal", "one", "two", "--code", "raid6:2", "--beside", "--out", "shards", "--name", "s"]);
+    assert_eq!(sealed.status, 0, "{}", sealed.stderr);
+    for name in ["one/f1", "one/f2", "one/f3", "two/g1", "two/g2", "two/g3", "shards/s.02.shard"] {
+        fs::remove_file(place.path(name)).expect("removed");
+    }
+    for quiet in [&["heal", "shards"][..], &["heal", "shards", "--quiet"]] {
+        let healed = place.run(quiet);
+        assert_eq!(healed.status, 2, "{}", healed.stderr);
+        let names =
+            |name: &&str| healed.stdout.lines().any(|line| line.contains(&format!("{name}: 3 blocks lost")));
+        let all = ["one/f1", "one/f2", "one/f3", "two/g1", "two/g2", "two/g3"];
+        assert!(all.iter().all(names), "{}", healed.stdout);
+    }
+}

@@ -591,6 +591,10 @@ impl DiskFile for FaultFile {
         Ok(())
     }
 
+    fn write_back(&self) -> io::Result<()> {
+        self.inner.write_back()
+    }
+
     fn meta(&self) -> io::Result<Meta> {
         self.inner.meta()
     }
