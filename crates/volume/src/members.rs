@@ -299,6 +299,11 @@ impl Engine {
             if !self.members.unrecorded(self.records.last()).is_empty() {
                 // A few rows are safe before many are begun.
                 self.members.rebuild = Some(rebuild);
+                if self.commit.is_none() && !self.records.is_wanted() {
+                    // The commit that was under way was undone, or a snapshot took its place.
+                    self.records.want();
+                    self.drive_commit();
+                }
                 return;
             }
             self.rebuild_stripes(rebuild, pass);

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::machine::config::{Config, PATH};
 use crate::sets;
 use crate::terminal::Terminal;
+use crate::typed;
 use clap::{Args, Parser};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -50,6 +51,8 @@ pub struct LastRun {
     pub status: u8,
     /// The reason of a status that is not 0.
     pub text: String,
+    /// True if this run or one before it did its work, with status 0 or 1.
+    pub is_done_once: bool,
 }
 
 impl LastRun {
@@ -99,7 +102,10 @@ pub fn run(task: Task, path: &Path, more: &[OsString], terminal: &Terminal) -> O
     let mut failed: Vec<(String, Outcome)> = Vec::new();
     for (name, mut words) in jobs {
         words.extend_from_slice(more);
-        let outcome = run_one(&words, terminal);
+        let outcome = match missing_shards(&config, task, &name, &words) {
+            Some(failure) => Err(failure),
+            None => run_one(&words, terminal),
+        };
         let (status, text) = match &outcome {
             Ok(Verdict::Interrupted) => return outcome,
             Err(Failure::Interrupted(_)) => return outcome,
@@ -110,7 +116,9 @@ pub fn run(task: Task, path: &Path, more: &[OsString], terminal: &Terminal) -> O
         if let Err(failure) = &outcome {
             note(&format!("{}: {}", sets::name(&name), failure.text()));
         }
-        let last = LastRun { ended_at: now(), status, text };
+        let before = LastRun::read(&config.state, task, &name);
+        let is_done_once = status <= 1 || before.is_some_and(|before| before.is_done_once);
+        let last = LastRun { ended_at: now(), status, text, is_done_once };
         if let Err(failure) = last.write(&config.state, task, &name) {
             note(failure.text());
         }
@@ -127,6 +135,22 @@ pub fn run(task: Task, path: &Path, more: &[OsString], terminal: &Terminal) -> O
         2 => Failure::Losses(text),
         _ => Failure::System(text),
     })
+}
+
+/// Refuses to seal a set again of which no shard is there: its disks are not mounted, and a new set
+/// on the bare mount points would know nothing of the files that are gone.
+fn missing_shards(config: &Config, task: Task, name: &str, words: &[OsString]) -> Option<Failure> {
+    let was_sealed = || LastRun::read(&config.state, task, name).is_some_and(|last| last.is_done_once);
+    let out = &config.set.get(name).filter(|_| task == Task::Seal)?.out;
+    if out.is_empty() || out.iter().any(|folder| typed::holds_shards(folder)) || !was_sealed() {
+        return None;
+    }
+    let folders: Vec<String> = out.iter().map(|folder| sets::name(&folder.to_string_lossy())).collect();
+    Some(Failure::System(format!(
+        "none of its shards is in {}: is it mounted? If they are gone for good, 'pantile {}' begins it again",
+        folders.join(", "),
+        shown(words)
+    )))
 }
 
 fn rank(outcome: &Outcome) -> u8 {

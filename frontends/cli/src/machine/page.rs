@@ -263,7 +263,7 @@ mod tests {
         }));
         let found = VolumeFound::Served(Box::new(report));
         let volumes = vec![VolumeLook { folder: "/srv/tank".into(), found, smart: Vec::new() }];
-        let last = LastRun { ended_at: 7, status: 1, text: String::new() };
+        let last = LastRun { ended_at: 7, status: 1, text: String::new(), is_done_once: true };
         let runs = vec![(Task::Seal, Some(last)), (Task::Verify, None)];
         let shards = ShardsFound::Shards { total: 3, bad: Vec::new() };
         let set = SetLook { name: "pool".into(), runs, shards, words: "/parity --name pool".into() };

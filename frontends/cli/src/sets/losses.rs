@@ -20,6 +20,13 @@ pub fn survival(survival: &Survival, set: (&str, &str)) -> String {
 fn sentence(survival: &Survival, (code, mode): (&str, &str)) -> Option<String> {
     let Survival { promised, survives, .. } = *survival;
     let all = survival.disks.len();
+    if all > 0 && survival.gone > 0 && survives == 0 && survival.is_complete {
+        return Some(format!(
+            "No further disk can fail: {} of this set {} gone.",
+            count(survival.gone as usize, "disk"),
+            if survival.gone == 1 { "is" } else { "are" }
+        ));
+    }
     if all == 0 || promised == 0 {
         return None;
     }
@@ -137,6 +144,8 @@ mod tests {
         assert_eq!(said(&kept), "Any 2 of these 4 disks can fail: /d1, /d2, /p, /q.");
         let missing = Survival { gone: 1, promised: 1, survives: 1, ..kept.clone() };
         assert_eq!(said(&missing), "Any 1 more of these 4 disks can fail: /d1, /d2, /p, /q.");
+        let spent = Survival { gone: 2, promised: 0, survives: 0, is_complete: true, ..kept.clone() };
+        assert_eq!(said(&spent), "No further disk can fail: 2 disks of this set are gone.");
         let together = vec![disk("/d1", 1, 0), disk("/d2", 1, 0), disk("/p", 0, 2)];
         assert_eq!(
             said(&of(together, 1, &[(&[1, 2], 3), (&[0, 2], 2)])),

@@ -511,3 +511,24 @@ fn one_set_that_fails_does_not_stop_the_others() {
     let run = at(folder, "scrub --all=pantile.toml");
     assert_fault(&run, 2, &["has no [volume.NAME]"], "scrub");
 }
+
+/// Deleted files beside parity disks that are not mounted would be forgotten by a new set.
+#[test]
+fn a_set_of_which_no_shard_is_there_is_not_begun_again_by_the_night() {
+    let folder = machine("");
+    let folder = folder.path();
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+    std::fs::rename(folder.join("parity"), folder.join("unmounted")).expect("moved");
+    std::fs::create_dir(folder.join("parity")).expect("a bare mount point");
+    let nights = [(); 2].map(|()| at(folder, "seal --all=pantile.toml"));
+    for run in &nights {
+        assert_eq!(run.status, 3, "{}", run.stderr);
+        assert!(run.stderr.contains("is it mounted?"), "{}", run.stderr);
+    }
+    let [_, run] = nights;
+    assert_eq!(std::fs::read_dir(folder.join("parity")).expect("a folder").count(), 0);
+    // The printed command begins it again, and the nights after it go on.
+    let command = run.stderr.split("'pantile ").nth(1).and_then(|rest| rest.split("' begins it").next());
+    assert_eq!(at(folder, command.expect("a command")).status, 0, "{}", run.stderr);
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+}
