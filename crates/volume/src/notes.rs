@@ -125,6 +125,10 @@ impl Notes {
                 self.ranges.insert(to, (end, since));
             }
         }
+        if self.ranges.len() > self.room.ranges {
+            // The cut split one.
+            self.join();
+        }
     }
 
     /// Joins ranges that touch, and, while there are more than there is room for, the nearest ones.
@@ -599,6 +603,19 @@ mod tests {
             for known in 0..=n {
                 assert!(notes.is_lost(UserBlock(known * known), 1), "{known} of {n}");
             }
+        }
+    }
+
+    /// Blocks written again in the middle of lost ranges split them.
+    #[test]
+    fn lost_ranges_that_are_written_in_part_fit_the_room_of_a_state() {
+        let mut notes = notes("raid6:198");
+        let most = notes.room.ranges as u64;
+        notes.apply(&range(0, 8 * most, true));
+        for n in 0..3 * most {
+            notes.written(UserBlock(2 * n + 1), 1);
+            assert!(notes.ranges.len() as u64 <= most, "{n}");
+            assert!(notes.is_lost(UserBlock(2 * n + 2), 1), "{n}");
         }
     }
 }
