@@ -258,6 +258,12 @@ pub enum FolderError {
         /// Those that are not.
         gone: Vec<Slot>,
     },
+    /// More devices are lost than the volume tolerates, so that a new one in the place of one of
+    /// them loses what only that one holds.
+    NeedsTheOld {
+        /// The lost device.
+        slot: Slot,
+    },
     /// The volume has failed, and could not be opened from the devices that are here.
     HasFailed {
         /// Why not.
@@ -329,6 +335,7 @@ impl FolderError {
             | FolderError::NoSuperblockLeft
             | FolderError::NoDefinition { .. }
             | FolderError::Lacking { .. }
+            | FolderError::NeedsTheOld { .. }
             | FolderError::HasFailed { .. } => FaultKind::Losses,
             FolderError::File { errno, .. } if NO_SPACE.contains(errno) => FaultKind::Input,
             FolderError::File { .. } | FolderError::Busy { .. } | FolderError::NoAnswer { .. } => {
@@ -616,6 +623,11 @@ impl fmt::Display for FolderError {
                 }
                 write!(out, "; bring back those that were lost last")
             }
+            FolderError::NeedsTheOld { slot } => write!(
+                out,
+                "more devices are lost than the volume tolerates: bring device {} back, since data are only on it; --yes gives its place to a new one, without these data",
+                slot.0
+            ),
             FolderError::HasFailed { why } => write!(
                 out,
                 "the volume has failed and serves again when enough of the devices that were lost are put back: {why}"

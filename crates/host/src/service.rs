@@ -35,9 +35,12 @@ use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::text::quoted;
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
+use pantile_code::CellIndex;
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Superblock};
-use pantile_volume::{DeviceState, DeviceStatus, EventKind, Found, Geometry, Losses, Reason, Scrub, Slot};
+use pantile_volume::{
+    Bearing, DeviceState, DeviceStatus, EventKind, Found, Geometry, Losses, Reason, Scrub, Slot,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -564,6 +567,9 @@ impl Service {
             if has_failed && let Err(why) = self.attached(&state).and_then(|here| self.check_opens(here)) {
                 return Err(FolderError::HasFailed { why: Box::new(why) });
             }
+            if !stays && !overwrite && !self.tolerates_losses(&report) {
+                return Err(FolderError::NeedsTheOld { slot });
+            }
             wipe(&asked)?;
         }
         // Opening the volume again needs the device to be closed.
@@ -674,6 +680,14 @@ impl Service {
             true => Err(FolderError::Needed { slot }),
             false => Ok(()),
         }
+    }
+
+    /// Returns true if all can be read without the devices that are not whole.
+    fn tolerates_losses(&self, report: &Report) -> bool {
+        let mut there: Vec<CellIndex> = report.standing.there.values().flatten().copied().collect();
+        there.sort_unstable();
+        let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
+        bearing.bears_but(&report.standing.lost, &there)
     }
 
     fn check_len(&self, slot: Slot, device: &dyn Device) -> Result<(), FolderError> {

@@ -247,6 +247,12 @@ pub fn next_step(report: &StatusReport, root: &Path, served: bool) -> Option<Str
     if report.broken_stripes > 0 || report.has(FindingKind::DataLost) {
         return Some(format!("'pantile status {vol} --lost' lists the data that are lost"));
     }
+    if let Some(lost) = lost.filter(|_| !report.margin.survives) {
+        return Some(format!(
+            "bring device {} back, which holds data that no other has; then: pantile rebuild {vol}",
+            lost.device
+        ));
+    }
     if let Some(lost) = lost {
         return Some(format!(
             "put in a new disk: pantile replace {vol} {} NEW; if the device is there again: pantile rebuild {vol}",

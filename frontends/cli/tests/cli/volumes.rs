@@ -361,6 +361,29 @@ fn several_devices_are_replaced_by_one_command() {
     assert!(path(1).ends_with("/a") && path(3).ends_with("/b"), "{status}");
 }
 
+/// Two devices are being rebuilt when a third is away: a new one in its place would lose data.
+#[test]
+fn a_device_that_alone_holds_data_is_wanted_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    write(folder, 7, 8 << 20);
+    let len = std::fs::metadata(folder.join("vol/device-00.pantile")).expect("a device").len();
+    let blank = |name: &str| std::fs::File::create(folder.join(name)).and_then(|file| file.set_len(len));
+    at(folder, "rebuild vol --throttle 4K");
+    for (device, new) in [(1, "a"), (3, "b")] {
+        ok(folder, &format!("fail vol {device}"));
+        blank(new).expect("a file");
+    }
+    ok(folder, "replace vol 1 a 3 b");
+    std::fs::rename(folder.join("vol/device-00.pantile"), folder.join("away")).expect("it is away");
+    blank("c").expect("a file");
+    let status = at(folder, "status vol");
+    assert!(status.stdout.contains("Next: bring device 0 back"), "{}", status.stdout);
+    assert_fault(&at(folder, "replace vol 0 c"), 2, &["bring device 0 back", "--yes"], "replace");
+    assert_eq!(json_of(folder, "status vol")["devices"][0]["state"], "lost", "it was given no new device");
+}
+
 #[test]
 fn a_volume_that_cannot_be_opened_takes_moved_devices_back() {
     let folder = tempfile::tempdir().expect("a folder");
