@@ -124,7 +124,9 @@ impl Counter {
     /// Errors: lost content cannot be recovered.
     pub fn new(geometry: &Geometry, lost: &[usize]) -> Result<Counter, PlanError> {
         let code = &geometry.code;
-        let turns = geometry.placement.turns(code.columns());
+        // Columns that stay on their devices take turns with their copies.
+        let has_copies = code.data().iter().any(|&cell| geometry.copy_of(cell).is_some());
+        let turns = geometry.placement.turns(code.columns()).max(1 + usize::from(has_copies));
         let data = code.data().len();
         let sets = data * (data + 1) / 2;
         let mut lost = lost.to_vec();
@@ -294,7 +296,7 @@ impl Counter {
         if known != 0 {
             return u64::from(known) - 1;
         }
-        let planned = if is_write { self.planned_write(cells) } else { self.planned_read(cells) };
+        let planned = if is_write { self.planned_write(cells) } else { self.planned_read(cells, 0) };
         let cost: u64 = planned.columns.values().map(|blocks| blocks.read + blocks.written).sum();
         let costs = if is_write { &mut self.cost_of_write } else { &mut self.cost_of_read };
         if costs.is_full() {
@@ -324,10 +326,18 @@ impl Counter {
         of_all(cost)
     }
 
+    /// Returns the cell to read for a user's cell in a stripe of a turn: itself, or its copy.
+    fn cell_to_read(&self, cell: CellIndex, turn: u32, lost: &CellSet) -> CellIndex {
+        let Some(copy) = self.geometry.copy_of(cell) else { return cell };
+        let (first, second) = if turn.is_multiple_of(2) { (cell, copy) } else { (copy, cell) };
+        if lost.contains(first) && !lost.contains(second) { second } else { first }
+    }
+
     /// Returns the plan of one offset of a read.
-    fn planned_read(&self, cells: Cells) -> Planned {
-        let mut planned = Planned::default();
+    fn planned_read(&self, cells: Cells, turn: u32) -> Planned {
+        let (mut planned, nothing) = (Planned::default(), CellSet::empty(&self.code));
         for &cell in self.cells(cells) {
+            let cell = self.cell_to_read(cell, turn, &nothing);
             planned.add(self.code.column_of(cell), Cause::User, Blocks { read: 1, written: 0 });
         }
         planned
@@ -389,7 +399,9 @@ impl Counter {
             (asked, true) if asked.end == e => 0..asked.start,
             (_, true) => 0..e,
         };
-        let data = self.code.data().to_vec();
+        let read = |&cell: &CellIndex| if is_write { cell } else { self.cell_to_read(cell, turn, &lost) };
+        let data: Vec<CellIndex> = self.code.data().iter().map(read).collect();
+        let places: BTreeMap<CellIndex, u64> = data.iter().copied().zip(0..).collect();
         let missing: Vec<u64> = (0..data.len() as u64)
             .filter(|&place| lost.contains(data[place as usize]) && !wanted(place).is_empty())
             .collect();
@@ -401,7 +413,7 @@ impl Counter {
         let way = CellSet::of_cells(&self.code, &way);
         let mut planned = Planned::default();
         for cell in self.code.cells().filter(|&cell| !lost.contains(cell)) {
-            let asked = self.code.data_position(cell).map_or(0..0, |place| asked(place as u64));
+            let asked = places.get(&cell).map_or(0..0, |&place| asked(place));
             let (user, of_way) = (asked.end - asked.start, if way.contains(cell) { end - first } else { 0 });
             let both = match of_way {
                 0 => 0,
@@ -436,11 +448,17 @@ impl Counter {
         let turns = self.turns as usize;
         for is_write in [false, true] {
             let sums = if is_write { self.writes.take() } else { self.reads.take() };
-            // In order of sets: all turns of a set share its plan.
+            // In order of sets: all turns of a set share the plan of a write.
             for of_set in sums.chunk_by(|a, b| a.0 / turns == b.0 / turns) {
                 let cells = self.set(of_set[0].0 / turns);
-                let planned = if is_write { self.planned_write(cells) } else { self.planned_read(cells) };
-                of_set.iter().for_each(|&(kind, often)| self.add(&planned, (kind % turns) as u32, often));
+                let written = is_write.then(|| self.planned_write(cells));
+                for &(kind, often) in of_set {
+                    let turn = (kind % turns) as u32;
+                    match &written {
+                        Some(planned) => self.add(planned, turn, often),
+                        None => self.add(&self.planned_read(cells, turn), turn, often),
+                    }
+                }
             }
         }
         for (range, (often, _)) in std::mem::take(&mut self.ranges) {
