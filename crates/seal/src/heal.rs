@@ -234,8 +234,8 @@ fn hold_back(
     Vec::new()
 }
 
-/// Holds back the originals of a disk whose folder is missing: its parent can be another disk, which
-/// they would fill.
+/// Holds back the originals of a disk whose folder is missing: its parent can be another disk,
+/// which they would fill.
 fn hold_back_missing(set: &Set<'_>, files: Vec<(usize, Way)>, report: &mut HealReport) -> Vec<(usize, Way)> {
     let entries = &set.manifest.entries;
     let is_dir = |index: usize| {

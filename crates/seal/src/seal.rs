@@ -126,8 +126,8 @@ fn seal_into(
 
 /// Seals the files again that changed while they were read, a few times at most; the report of all.
 ///
-/// Errors: the set has a change that is not finished, or the user ended the command. After any other
-/// fault the set is in the state of the last seal, whose report names the files.
+/// Errors: the set has a change that is not finished, or the user ended the command. After any
+/// other fault the set is in the state of the last seal, whose report names the files.
 fn settle(
     mut report: SealReport,
     mut again: impl FnMut() -> Result<SealReport, Fault>,

@@ -424,7 +424,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     }
 
     /// A scrub with repair leaves nothing bad, whatever was bad before, within the promise; nor do
-    /// scrubs of all devices, one by one. So the next scrub finds nothing, and from then on no device counts as damaged.
+    /// scrubs of all devices, one by one. So the next scrub finds nothing, and from then on no
+    /// device counts as damaged.
     fn leave_nothing_bad(&mut self) -> Result<(), Cause> {
         // Unmapped content is outside every scrub, and could rot unseen.
         self.ask_and_rest(&Ask::Flush)?;

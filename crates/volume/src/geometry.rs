@@ -117,8 +117,8 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Returns another cell that always equals a user's, if reads are spread over both: even logical
-    /// stripes read the user's, odd ones the copy.
+    /// Returns another cell that always equals a user's, if reads are spread over both: even
+    /// logical stripes read the user's, odd ones the copy.
     pub fn copy_of(&self, cell: CellIndex) -> Option<CellIndex> {
         self.copies.get(&cell).copied()
     }

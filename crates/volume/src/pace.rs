@@ -26,8 +26,8 @@ impl Engine {
     }
 
     /// Returns the cell to read for a user's cell of a stripe: itself, or its copy. Stripes take
-    /// turns, so that both devices read equally much; a device that lacks its cell, has it bad or is
-    /// slow is passed over if the other is better.
+    /// turns, so that both devices read equally much; a device that lacks its cell, has it bad or
+    /// is slow is passed over if the other is better.
     pub(crate) fn cell_to_read(&self, logical: u32, mapping: Mapping, cell: CellIndex) -> CellIndex {
         let Some(copy) = self.geometry.copy_of(cell) else { return cell };
         let faults = |cell: CellIndex| {

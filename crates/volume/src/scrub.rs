@@ -338,8 +338,8 @@ impl Engine {
         wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping, only));
     }
 
-    /// Judges a stripe, of which all, or all of one device, has been read. `bad`: devices with something wrong, and
-    /// whether any of that could be read.
+    /// Judges a stripe, of which all, or all of one device, has been read. `bad`: devices with
+    /// something wrong, and whether any of that could be read.
     pub(crate) fn stripe_checked(
         &mut self,
         logical: u32,

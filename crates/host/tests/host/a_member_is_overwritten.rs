@@ -8,8 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Opens a device to write to it beside the server. Without the system's cache, so that the server's
-/// writes do not meet ours there, which the system would report as a failed flush.
+/// Opens a device to write to it beside the server. Without the system's cache, so that the
+/// server's writes do not meet ours there, which the system would report as a failed flush.
 fn to_write(device: &Path) -> File {
     let file = OpenOptions::new().write(true).open(device).expect("a device");
     // A file system in memory has nothing else.

@@ -5,8 +5,10 @@
 use crate::common::*;
 use pantile_seal::*;
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 const LEN: usize = 40 * 4096;
@@ -97,6 +99,39 @@ fn beside_parity_a_file_that_goes_on_changing_is_never_written() {
     assert_eq!(file.status, FileStatus::Changed);
 }
 
+/// Another program that has a file mapped.
+struct Mapped(std::process::Child);
+
+impl Mapped {
+    fn open(path: &std::path::Path) -> Mapped {
+        let program = "import mmap, sys\n\
+            with open(sys.argv[1], 'r+b') as file, mmap.mmap(file.fileno(), 0) as map:\n\
+            \x20   for line in sys.stdin:\n\
+            \x20       at, value = [int(word) for word in line.split()]\n\
+            \x20       map[at] = value\n\
+            \x20       print('stored', flush=True)\n";
+        let mut python = Command::new("python3");
+        python.args(["-c", program]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Mapped(python.spawn().expect("python3, which the tests of this repository need"))
+    }
+
+    /// Stores a byte, and returns when that is done.
+    fn store(&mut self, at: usize, value: u8) {
+        let Mapped(child) = self;
+        writeln!(child.stdin.as_mut().unwrap(), "{at} {value}").unwrap();
+        let mut told = [0; 7];
+        child.stdout.as_mut().unwrap().read_exact(&mut told).unwrap();
+        assert_eq!(&told, b"stored\n");
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A store into a page that is dirty already sets no time.
 #[test]
 fn a_store_into_a_mapped_file_after_the_seal_is_no_damage() {
@@ -110,15 +145,8 @@ fn a_store_into_a_mapped_file_after_the_seal_is_no_damage() {
     fs::write(&path, Seed(1).bytes(LEN)).unwrap();
     let file = fs::File::options().read(true).write(true).open(&path).unwrap();
     file.sync_all().unwrap();
-    use rustix::mm::{MapFlags, ProtFlags};
-    let rights = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping of a file that keeps its length until the mapping ends.
-    let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), LEN, rights, MapFlags::SHARED, &file, 0) };
-    let map = map.unwrap().cast::<u8>();
-    let store = |value: u8| {
-        // SAFETY: within the mapping, through no reference.
-        unsafe { map.add(LEN / 2).write_volatile(value) }
-    };
+    let mut mapped = Mapped::open(&path);
+    let mut store = |value: u8| mapped.store(LEN / 2, value);
     store(1);
     let mut options = place.options("raid6:2");
     options.mode = Some(Mode::Beside);
@@ -129,6 +157,4 @@ fn a_store_into_a_mapped_file_after_the_seal_is_no_damage() {
     assert_eq!(file.status, FileStatus::RotOrChange);
     let _ = place.heal();
     assert_eq!(fs::read(&path).unwrap()[LEN / 2], 2);
-    // SAFETY: the mapping made above, which nothing uses any more.
-    unsafe { rustix::mm::munmap(map.cast(), LEN).unwrap() };
 }

@@ -1,5 +1,5 @@
-//! The scrub of one device: of one that became the copy of another, byte for byte, with all that had
-//! rotted there.
+//! The scrub of one device: of one that became the copy of another, byte for byte, with all that
+//! had rotted there.
 //!
 //! It reads the superblocks, the journal, the maps, the log blocks and the chunks of that device,
 //! and judges them by their checksums; with what is bad it does as every scrub with repair. The

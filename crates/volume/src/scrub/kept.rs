@@ -131,7 +131,8 @@ impl Engine {
         })
     }
 
-    /// Forgets findings of a scrub on the superblocks, journal and maps of a device that is new now.
+    /// Forgets findings of a scrub on the superblocks, journal and maps of a device that is new
+    /// now.
     pub(crate) fn forget_scrub_of(&mut self, slot: Slot) {
         let Some(scrub) = self.whole_scrub_mut() else { return };
         let status = &mut scrub.status;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// Check the configuration of this machine, and print its commands
 ///
-/// Answers: what will run tonight? Reads the file, names the first wrong line or value, prints the commands
-/// of 'seal --all', 'verify --all' and 'scrub --all', and lists missing paths. Nothing is written
-/// or sent.
+/// Answers: what will run tonight? Reads the file, names the first wrong line or value, prints the
+/// commands of 'seal --all', 'verify --all' and 'scrub --all', and lists missing paths. Nothing is
+/// written or sent.
 #[derive(Args)]
 #[command(after_long_help = "\
 A configuration; every table can be left out:

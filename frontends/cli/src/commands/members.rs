@@ -17,8 +17,9 @@ use std::time::Duration;
 /// Take a device out of a volume
 ///
 /// Answers: how do I remove a failing disk? From then on its data are computed from the other
-/// devices, and it does not come back by itself: 'pantile rebuild' brings it back. A spare takes its place at once. If data would
-/// become unreadable, the command is refused and names the devices that can be removed.
+/// devices, and it does not come back by itself: 'pantile rebuild' brings it back. A spare takes
+/// its place at once. If data would become unreadable, the command is refused and names the devices
+/// that can be removed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -132,8 +133,8 @@ pub struct RemoveSpare {
 ///
 /// Answers: how do I bring back a device that was unplugged, and how do I slow a rebuild down? A
 /// rebuild begins by itself when a device appears; this command limits its speed and tries lost
-/// devices again, and without --throttle also those that 'pantile fail' took out. With --wait, or on a volume that is not served, it waits until everything is
-/// whole.
+/// devices again, and without --throttle also those that 'pantile fail' took out. With --wait, or
+/// on a volume that is not served, it waits until everything is whole.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 everything is whole (or the rebuild has begun), 1 devices are still lost after the wait, or something else is wrong, 2 data are lost.
