@@ -236,6 +236,18 @@ impl Engine {
             .collect()
     }
 
+    /// Returns true if stripes that are not rebuilt yet can be read with a device that is absent,
+    /// and without it cannot.
+    fn needs_absent(&self) -> bool {
+        if self.maps.absent().is_empty() {
+            return false;
+        }
+        let lacking: Vec<Slot> = self.not_whole().into_iter().collect();
+        let mut there: Vec<CellIndex> = self.cells_ahead().into_values().flatten().collect();
+        there.sort_unstable();
+        !self.planners.stripes_bear.bears_but(&lacking, &there)
+    }
+
     /// Begins work that can begin.
     pub(crate) fn drive_rebuild(&mut self) {
         while !self.service.has_failed() {
@@ -258,6 +270,11 @@ impl Engine {
                 rebuild.rows_done.retain(|slot| slots.contains(slot));
                 rebuild.slots = slots;
                 rebuild.pass = None;
+            }
+            if rebuild.is_idle() && self.needs_absent() {
+                // What cannot be read now comes back with an absent device.
+                self.members.rebuild = Some(rebuild);
+                return;
             }
             if self.is_redoing() || rebuild.rows_outstanding > 0 {
                 // It goes on when writes under way are done.

@@ -6,7 +6,7 @@ use crate::real::hand::Hand;
 use crate::real::sides::{SHAPE, all, halves_are_refused, open_alone, put_in};
 use crate::real::{Shape, hush};
 use pantile_sim::{Disk, Engine, Kill, Told};
-use pantile_volume::{DeviceBlock, Event, Found, Slot};
+use pantile_volume::{DeviceBlock, DeviceState, Event, Found, Slot};
 
 /// Far more than a superblock has room for histories.
 const OPENINGS: u32 = 300;
@@ -187,4 +187,32 @@ fn try_to_fill(hand: &mut Hand, byte: u8) -> bool {
     let contents = vec![[byte; 16]; hand.real.config.user_blocks as usize];
     let written = pantile_sim::Ask::Write { first: pantile_volume::UserBlock(0), contents, durable: true };
     hand.ask(&written) == Told::Done
+}
+
+/// What a rebuild cannot read while too many devices are away is not lost: one of them has it.
+#[test]
+fn a_rebuild_waits_for_a_device_that_it_needs() {
+    for code in ["raid6:2", "dcode:5", "raidp:4"] {
+        let mut hand = Hand::new(&Shape { code, ..SHAPE });
+        hand.fill(1);
+        for slot in [Slot(0), Slot(1)] {
+            hand.world.pull_out(slot, true);
+            hand.rest(Some(Event::DeviceGone(slot)));
+        }
+        for slot in [Slot(0), Slot(1)] {
+            hand.world.put_back(slot, Found::Blank);
+            hand.tell(Event::DeviceCame(slot, Found::Blank));
+        }
+        hand.world.pull_out(Slot(2), true);
+        hand.rest(Some(Event::DeviceGone(Slot(2))));
+        let status = hand.volume.status().expect("it serves");
+        let is_whole = |slot: usize| status.devices[slot].state == DeviceState::Present;
+        assert!(!is_whole(0) && !is_whole(1) && status.broken_stripes == 0, "{code}: {status:?}");
+        hand.world.put_back(Slot(2), Found::Stale);
+        hand.rest(Some(Event::DeviceCame(Slot(2), Found::Stale)));
+        assert!(hand.volume.is_clean(), "{code}");
+        let ranges = hand.volume.status().expect("it serves").ranges;
+        assert_eq!(ranges, [], "{code}: data that came back count as lost");
+        assert!(hand.read() == hand.filled_with(1), "{code}");
+    }
 }

@@ -381,7 +381,11 @@ fn a_device_that_alone_holds_data_is_wanted_back() {
     let status = at(folder, "status vol");
     assert!(status.stdout.contains("Next: bring device 0 back"), "{}", status.stdout);
     assert_fault(&at(folder, "replace vol 0 c"), 2, &["bring device 0 back", "--yes"], "replace");
-    assert_eq!(json_of(folder, "status vol")["devices"][0]["state"], "lost", "it was given no new device");
+    std::fs::rename(folder.join("away"), folder.join("vol/device-00.pantile")).expect("it is back");
+    at(folder, "rebuild vol --throttle 0");
+    ok(folder, "rebuild vol --wait");
+    let status = json_of(folder, "status vol");
+    assert_eq!((&status["margin"]["any_more"], &status["ranges"]), (&2.into(), &serde_json::json!([])));
 }
 
 #[test]
