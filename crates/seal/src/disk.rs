@@ -154,11 +154,14 @@ pub trait Disk: Send + Sync {
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         self.look(path)?.meta()
     }
-    /// True if a file system is mounted at a path.
-    fn is_mount(&self, path: &Path) -> bool {
+    /// Returns where the file system is mounted that a path is on, or else its nearest directory that
+    /// is there.
+    fn mount_point(&self, path: &Path) -> PathBuf {
         use std::os::unix::fs::MetadataExt;
+        let there = path.ancestors().find_map(|above| std::fs::canonicalize(above).ok()).unwrap_or_default();
         let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
-        device(path).zip(device(&path.join(".."))).is_some_and(|(own, above)| own != above)
+        let on_it = there.ancestors().take_while(|above| device(above) == device(&there));
+        on_it.last().unwrap_or(Path::new("/")).to_path_buf()
     }
     /// Describes the directories on a path: first the root, last the directory itself.
     ///

@@ -67,6 +67,7 @@ pub(crate) fn heal(
     if !options.yes {
         keep_newer(set, &mut columns, &mut report);
     }
+    hold_back_unmounted_shards(set, &mut columns, options, &mut report);
     report.shards_renamed = give_names_back(set, false)?;
     name_misnamed(set, &mut report);
     let _held_since = match &options.out {
@@ -78,14 +79,16 @@ pub(crate) fn heal(
         _ => None,
     };
     let disk = set.world.disk;
-    let has_none = |dir: &PathBuf| crate::spread::named_so(disk, dir, &set.names.name).is_empty();
+    let name = set.names.name.clone();
+    let has_none = |dir: &PathBuf| crate::spread::named_so(disk, dir, &name).is_empty();
     let elsewhere = columns.iter().map(|&column| set.dir_of(column)).filter(|dir| *dir != set.names.dir);
-    let mut new: Vec<PathBuf> = elsewhere.filter(has_none).collect();
+    let new: Vec<PathBuf> = elsewhere.filter(has_none).collect();
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
-    new.retain(|dir| !has_none(dir));
-    if !new.is_empty() {
-        crate::spread::link_others(disk, (&set.shard_dirs(), &set.names.name), &new, progress);
-    }
+    let all = set.shard_dirs();
+    let is_linked =
+        |dir: &&PathBuf| crate::spread::has_links(disk, dir, &name) || new.contains(dir) && !has_none(dir);
+    let linked: Vec<PathBuf> = all.iter().filter(is_linked).cloned().collect();
+    crate::spread::link_others(disk, (&all, &name), &linked, progress);
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
     }
@@ -261,23 +264,25 @@ fn hold_back_missing(set: &Set<'_>, files: Vec<(usize, Way)>, report: &mut HealR
     files
 }
 
-/// Holds back the originals of a disk that is not mounted: its folder is empty and on the disk of
-/// its parent, and another source is a disk of its own. Restored there, they would fill the wrong
-/// disk.
+/// Holds back the originals of a disk that is not mounted: its folder is empty, and restored files
+/// would fill another disk.
 fn hold_back_unmounted(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,
     options: &HealOptions,
     report: &mut HealReport,
 ) -> Vec<(usize, Way)> {
+    if options.yes {
+        return files;
+    }
     let emptied = set.emptied();
-    let is_mount = |path: &PathBuf| set.world.disk.is_mount(path);
-    let mounted = set.sources.iter().zip(&emptied).find(|(path, emptied)| !**emptied && is_mount(path));
-    let Some((like, _)) = mounted.filter(|_| !options.yes) else { return files };
-    let is_unmounted = |source: usize| emptied[source] && !is_mount(&set.sources[source]);
+    let disks = set.sources.iter().zip(emptied);
+    let like: Vec<Option<PathBuf>> =
+        disks.map(|(path, emptied)| emptied.then(|| set.mounted_below(path)).flatten()).collect();
     let source = |(entry, _): &(usize, Way)| set.manifest.entries[*entry].source as usize;
-    let (held, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_unmounted(source(file)));
+    let (held, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| like[source(file)].is_some());
     for source in held.iter().map(source).collect::<BTreeSet<_>>() {
+        let Some(like) = &like[source] else { continue };
         let reason = format!(
             "the folder is empty and no disk is mounted there, as at {}: mount the disk, or say --yes to restore into the folder",
             like.display()
@@ -285,6 +290,27 @@ fn hold_back_unmounted(
         report.not_healed.push(NotDone { path: crate::set::names::shown_path(&set.sources[source]), reason });
     }
     files
+}
+
+/// Holds back shards of a disk that is not mounted: they would fill another disk.
+fn hold_back_unmounted_shards(
+    set: &Set<'_>,
+    columns: &mut Vec<usize>,
+    options: &HealOptions,
+    report: &mut HealReport,
+) {
+    if options.yes || options.out.is_some() {
+        return;
+    }
+    columns.retain(|&column| {
+        let Some((dir, like)) = set.unmounted_folder(column) else { return true };
+        let reason = format!(
+            "no disk is mounted there, as at {}: mount the disk, or say --yes to write the shard into the folder",
+            like.display()
+        );
+        report.not_healed.push(NotDone { path: crate::set::names::shown_path(&dir), reason });
+        false
+    });
 }
 
 /// Opens the sources to write, if that may be.

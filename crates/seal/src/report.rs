@@ -549,6 +549,9 @@ pub struct VerifyReport {
     /// Sources beside their parity in which no sealed file is left: most likely the disk is not
     /// mounted, or was replaced.
     pub sources_emptied: Vec<String>,
+    /// Folders of lost shards without any shard of the set, whose disk is most likely not mounted:
+    /// heal does not write there unless told so.
+    pub folders_unmounted: Vec<String>,
     /// Mode beside: renamed originals, the first 100.
     pub renamed: Vec<Renamed>,
     /// A later state with too few shards.

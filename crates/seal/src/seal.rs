@@ -90,8 +90,9 @@ fn seal_into(
 ) -> Result<SealReport, Fault> {
     *held = Some(lock(world.disk, dirs, &[])?);
     let link = |progress: &mut dyn Progress| {
+        let dirs = spread::with_linked(world.disk, dirs, &name);
         if dirs.len() > 1 {
-            spread::link_others(world.disk, (dirs, &name), dirs, progress);
+            spread::link_others(world.disk, (&dirs, &name), &dirs, progress);
         }
     };
     let (name_shown, effort) = (crate::set::names::shown(&name), options.effort);

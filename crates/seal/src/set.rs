@@ -699,6 +699,26 @@ impl<'w> Set<'w> {
         files.into_iter().map(|(sealed, there)| sealed > 0 && there == 0).collect()
     }
 
+    /// Returns the mount point of a disk of the set that is below the one of a path: the disk that
+    /// belongs at the path is most likely not mounted.
+    pub(crate) fn mounted_below(&self, path: &Path) -> Option<PathBuf> {
+        let at = self.world.disk.mount_point(path);
+        let disks = self.sources.iter().cloned().chain(self.shard_dirs());
+        let mut mounted = disks.map(|disk| self.world.disk.mount_point(&disk));
+        mounted.find(|mounted| *mounted != at && mounted.starts_with(&at))
+    }
+
+    /// Returns the folder of a lost shard if it has no shard of the set and its disk is most likely
+    /// not mounted, and a mount point of another disk.
+    pub(crate) fn unmounted_folder(&self, column: usize) -> Option<(PathBuf, PathBuf)> {
+        let dir = self.dir_of(column);
+        let disk = self.world.disk;
+        let is_empty =
+            self.shards[column].is_none() && crate::spread::named_so(disk, &dir, &self.names.name).is_empty();
+        let like = is_empty.then(|| self.mounted_below(&dir)).flatten()?;
+        Some((dir, like))
+    }
+
     /// Lists the sealed paths.
     pub(crate) fn list(&self, select: &Select) -> Result<Listing, Fault> {
         let all = (0..self.manifest.entries.len()).collect();

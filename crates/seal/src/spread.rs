@@ -45,6 +45,23 @@ pub(crate) fn link_others(
     }
 }
 
+/// Returns directories and those to which links in them lead, if these have such links as well.
+pub(crate) fn with_linked(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> Vec<PathBuf> {
+    let mut all = dirs.to_vec();
+    let here: Vec<PathBuf> = dirs.iter().filter_map(|dir| kernel_path(dir).ok()).collect();
+    for path in dirs.iter().flat_map(|dir| named_so(disk, dir, name)) {
+        let real = resolve(disk, &path).and_then(|real| kernel_path(&parent(&real)));
+        let is_new = |dir: &PathBuf| !here.contains(dir) && !all.contains(dir) && has_links(disk, dir, name);
+        all.extend(real.ok().filter(is_new));
+    }
+    all
+}
+
+/// True for a directory with links to shards of the set.
+pub(crate) fn has_links(disk: &dyn Disk, dir: &Path, name: &[u8]) -> bool {
+    named_so(disk, dir, name).iter().any(|path| disk.read_link(path).is_ok())
+}
+
 /// Looks in directories for files that are named as shards of the set. Returns one path for each
 /// column that a header states, and the number of columns of the code, 0 if no header can be read.
 fn shards_in(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> (BTreeMap<usize, PathBuf>, usize) {
@@ -71,12 +88,16 @@ pub(crate) fn named_so(disk: &dyn Disk, dir: &Path, name: &[u8]) -> Vec<PathBuf>
     files.into_iter().filter(is_named).map(|file| dir.join(file)).collect()
 }
 
-/// Removes links that lead nowhere and are none of the set's: a shard got the name of another
-/// column since.
+/// Removes links to shards that have the names of other columns since: they lead nowhere, and a
+/// shard of the set is where they lead. Other such links show where a lost shard belongs.
 fn remove_idle(disk: &dyn Disk, names: &Names, shards: &BTreeMap<usize, PathBuf>) {
+    let has_one = |path: &Path| {
+        let dir = resolve(disk, path).and_then(|to| kernel_path(&parent(&to)));
+        dir.is_ok_and(|dir| shards.values().any(|real| parent(real) == dir))
+    };
     for path in named_so(disk, &names.dir, &names.name) {
         let is_own = shards.keys().any(|&column| names.shard(column) == path);
-        if !is_own && is_idle(disk, &path) {
+        if !is_own && is_idle(disk, &path) && has_one(&path) {
             let _ = disk.remove(&path);
         }
     }

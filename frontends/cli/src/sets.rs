@@ -506,6 +506,14 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             name(disk)
         );
     }
+    for folder in &report.folders_unmounted {
+        let folder = name(folder);
+        let _ = writeln!(
+            out,
+            "No disk is mounted at {folder}, where shards are missing: mount it. If the disk is lost, mount a new one there; if the \
+             shards are elsewhere now, name that folder too."
+        );
+    }
     out.push_str(&exposed(&report.exposed, report.exposed_count));
     if !report.partial {
         out.push_str(&survival(&report.survival, (&report.code, &report.mode)));
@@ -527,6 +535,11 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         (false, true) if report.mode == "beside" && !report.sources_missing.is_empty() => format!(
             "Verdict: damaged, and all of it can be repaired when {} is there: mount it, or make it for a new disk; then run '{}'.",
             name(&report.sources_missing[0]),
+            hint.heal_found(report)
+        ),
+        (false, true) if !report.folders_unmounted.is_empty() => format!(
+            "Verdict: damaged, and all of it can be repaired when the disk of {} is mounted; then run '{}'.",
+            name(&report.folders_unmounted[0]),
             hint.heal_found(report)
         ),
         (false, true) if only_misnamed(report) => {

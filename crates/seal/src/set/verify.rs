@@ -18,9 +18,9 @@ use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Finding, Verdict};
 use pantile_format::{Entry, EntryKind, Extent, LeftOut, Mode};
 use rangemap::{RangeMap, RangeSet};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FINDINGS_SHOWN: usize = 1000;
 const FILES_SHOWN: usize = 100;
@@ -617,6 +617,7 @@ fn report(set: &Set<'_>, damage: &Damage, part: Scope<'_>) -> VerifyReport {
         sources_missing,
         sources_known: set.places.are_known(),
         sources_emptied: if beside { sources_emptied(set) } else { Vec::new() },
+        folders_unmounted: folders_unmounted(set),
         sources: set.sources.iter().map(crate::set::names::shown_path).collect(),
         disk_names: set.disk_names(),
         partial: chosen.is_some(),
@@ -673,6 +674,13 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
 fn sources_emptied(set: &Set<'_>) -> Vec<String> {
     let emptied = set.sources.iter().zip(set.emptied()).filter(|(_, is_emptied)| *is_emptied);
     emptied.map(|(source, _)| crate::set::names::shown_path(source)).collect()
+}
+
+/// The folders of lost shards whose disk is most likely not mounted.
+fn folders_unmounted(set: &Set<'_>) -> Vec<String> {
+    let dirs = (0..set.shards.len()).filter_map(|column| set.unmounted_folder(column));
+    let dirs: BTreeSet<PathBuf> = dirs.map(|(dir, _)| dir).collect();
+    dirs.iter().map(crate::set::names::shown_path).collect()
 }
 
 /// The renamed originals, with both names.

@@ -108,6 +108,71 @@ fn a_lost_directory_is_made_again_by_the_other_one() {
     assert!(!spread.dirs[0].exists());
 }
 
+/// The folder of a parity disk that is not mounted is on the disk of its parent.
+#[test]
+fn a_shard_is_not_written_where_its_disk_is_not_mounted() {
+    let spread = Spread::new();
+    let shard = spread.dirs[0].join("set.03.shard");
+    let kept = fs::read(&shard).unwrap();
+    fs::remove_dir_all(&spread.dirs[0]).unwrap();
+    fs::create_dir(&spread.dirs[0]).unwrap();
+    let healed = |yes, devices| {
+        let disk = FaultDisk::new(spread.place.dir.path(), Faults { devices, ..Faults::default() });
+        let world = World { disk: &disk, threads: 1 };
+        let report =
+            world.verify(&VerifyOptions { set: spread.set(1), ..Default::default() }, &mut Silent).unwrap();
+        let options = HealOptions { set: spread.set(1), yes, ..Default::default() };
+        (world.heal(&options, &mut Silent), report.folders_unmounted)
+    };
+    let others: &[_] = &[("a", 1), ("b", 2), ("c", 3), ("q", 4)];
+    let (refused, unmounted) = healed(false, others);
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains("no disk is mounted there, as at"), "{said}");
+    assert_eq!(unmounted, [spread.dirs[0].display().to_string()]);
+    assert!(fs::read_dir(&spread.dirs[0]).unwrap().next().is_none());
+    let all: &[_] = &[("a", 1), ("b", 2), ("c", 3), ("q", 4), ("p", 5)];
+    for (yes, devices) in [(true, others), (false, all)] {
+        let (done, _) = healed(yes, devices);
+        done.unwrap();
+        assert_eq!(fs::read(&shard).unwrap(), kept);
+        fs::remove_dir_all(&spread.dirs[0]).unwrap();
+        fs::create_dir(&spread.dirs[0]).unwrap();
+    }
+}
+
+#[test]
+fn a_seal_without_a_lost_shard_does_not_forget_its_directory() {
+    let spread = Spread::new();
+    fs::remove_dir_all(&spread.dirs[0]).unwrap();
+    fs::create_dir(&spread.dirs[0]).unwrap();
+    seal(&SealOptions { code: None, ..spread.options(&spread.sources) }, &mut Silent).unwrap_err();
+    spread.heal(1).unwrap();
+    spread.assert_spread([3, 4]);
+}
+
+#[test]
+fn links_in_all_directories_are_right_after_a_seal_that_named_one() {
+    let spread = Spread::new();
+    let fourth = spread.place.dir.path().join("d");
+    fs::create_dir(&fourth).unwrap();
+    write(&fourth.join("f"), &Seed(9).bytes(30_000));
+    let sources: Vec<PathBuf> = spread.sources.iter().cloned().chain([fourth]).collect();
+    let options = SealOptions { code: None, more_out: Vec::new(), ..spread.options(&sources) };
+    seal(&options, &mut Silent).unwrap();
+    spread.assert_spread([4, 5]);
+}
+
+#[test]
+fn a_directory_that_moved_gets_its_links_right_by_heal() {
+    let mut spread = Spread::new();
+    let new = spread.place.dir.path().join("r");
+    fs::rename(&spread.dirs[0], &new).unwrap();
+    spread.dirs[0] = new;
+    let set = SetPaths { paths: spread.dirs.to_vec(), ..spread.set(0) };
+    heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
+    spread.assert_spread([3, 4]);
+}
+
 #[test]
 fn a_set_that_gets_another_source_keeps_its_shards_apart() {
     let spread = Spread::new();

@@ -444,8 +444,9 @@ impl Disk for FaultDisk {
         self.inner.make_dir(path)
     }
 
-    fn is_mount(&self, path: &Path) -> bool {
-        self.faults.devices.iter().any(|(dir, _)| path.ends_with(dir))
+    fn mount_point(&self, path: &Path) -> PathBuf {
+        let is_one = |above: &&Path| self.faults.devices.iter().any(|(dir, _)| above.ends_with(dir));
+        path.ancestors().find(is_one).unwrap_or(Path::new("/")).to_path_buf()
     }
 
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
