@@ -72,7 +72,8 @@ pub struct SealOptions {
     /// Beside originals, several sources share all data columns, as one source does, and do not
     /// have a column each. Of a new set only.
     pub shared: bool,
-    /// Counts a file of the sealed size with few changed blocks as changed; so does `read_all`.
+    /// Counts a file of the sealed size and an earlier time, of which few blocks differ, as changed; so
+    /// does `read_all`.
     /// Otherwise it is refused: damaged or changed.
     pub accept_changes: bool,
     /// As [`SetPaths::effort`], of the existing set.

@@ -37,7 +37,7 @@ use crate::set::names::{Names, column_of, parent, path_of, shown};
 use crate::set::select::Select;
 use crate::set::shard::{Candidate, Shard, Unusable, is_for_now, need};
 use crate::set::survival::{Damaged, Lying, survival};
-use crate::set::times::{is_rot_or_change, is_same_time};
+use crate::set::times::{is_later, is_rot_or_change, is_same_time};
 use crate::set::tree::{Moves, Way};
 use crate::set::verify::Damage;
 use crate::{Fault, FaultKind, World};
@@ -572,16 +572,20 @@ impl<'w> Set<'w> {
         self.repair.as_ref().is_some_and(|repair| repair.entries.contains(&entry))
     }
 
-    /// True if an original of another time may be rotten as well as changed: it has the sealed
+    /// True if an original of an earlier time may be rotten as well as changed: it has the sealed
     /// size, and few of its blocks differ. One that changed while it was sealed is known to be
     /// changed.
     pub(crate) fn is_rot_or_change(&self, entry: usize, different: u64) -> bool {
-        let EntryKind::File { size, .. } = self.manifest.entries[entry].kind else { return false };
+        let sealed = &self.manifest.entries[entry];
+        let EntryKind::File { size, .. } = sealed.kind else { return false };
         let there =
             self.originals[entry].as_ref().and_then(|original| self.world.disk.meta(&original.path).ok());
+        let is_alike = |meta: Meta| {
+            meta.kind == MetaKind::File && meta.size == size && !is_later(sealed.mtime, meta.mtime)
+        };
         self.judge
-            && !self.manifest.entries[entry].fields.is_unsettled()
-            && there.is_some_and(|meta| meta.kind == MetaKind::File && meta.size == size)
+            && !sealed.fields.is_unsettled()
+            && there.is_some_and(is_alike)
             && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }
 

@@ -12,7 +12,7 @@ use crate::apply::commit::{Commit, Slot, appended};
 use crate::apply::journal::remove_temporaries;
 use crate::apply::rename::{give_names_back, is_called_like_one};
 use crate::arrange::{Arrangement, arrange, forget, widen};
-use crate::fault::sentences::{columns, counted, paths};
+use crate::fault::sentences::{columns, counted, paths, words};
 use crate::first::{check_free, describe, left_out};
 use crate::options::{FEW, FilesMax, Progress, SealOptions};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
@@ -21,7 +21,7 @@ use crate::set::grid::{Allocator, Apart, Grid};
 use crate::set::select::Patterns;
 use crate::set::settle::{Listed, write_back};
 use crate::set::shard::read_front;
-use crate::set::times::{is_rot_or_change, is_same_time, is_since};
+use crate::set::times::{is_later, is_rot_or_change, is_same_time, is_since};
 use crate::set::tree::{Tree, let_times_pass};
 use crate::set::window::{Reader, join, read_file_blocks};
 use crate::set::{Original, Set, mode_name};
@@ -625,11 +625,13 @@ impl Plan {
                 size_of(&old[i]) == size && is_same_time(old[i].mtime, self.next[index].mtime)
             });
             let as_before = looks_so && (0..count).all(same);
-            let has_size = set.judge && before.is_some_and(|i| size_of(&old[i]) == size);
+            let is_alike =
+                |i: usize| size_of(&old[i]) == size && !is_later(old[i].mtime, self.next[index].mtime);
+            let may_be_rot = set.judge && before.is_some_and(is_alike);
             let different = || (0..count).filter(|&block| !same(block)).count() as u64;
             if looks_so && !as_before && !options.read_all {
                 disguised.push(path_now(set, &self.next[index]));
-            } else if has_size
+            } else if may_be_rot
                 && !before.is_some_and(|i| old[i].fields.is_unsettled())
                 && is_rot_or_change(different(), count)
                 && !(options.read_all || options.accept_changes)
@@ -647,18 +649,15 @@ impl Plan {
                 &disguised,
                 ("file holds", "files hold"),
                 "something else than was sealed, though sizes and times of modification are as they were",
-                (
-                    "--read-all",
-                    format!("pantile heal {} -- {}", set.names.dir.display(), disguised[0].display()),
-                ),
+                ("--read-all", format!("pantile heal {}", words([&set.names.dir]))),
             ));
         }
         if !rot_or_change.is_empty() {
             return Err(suspect(
                 &rot_or_change,
                 ("file has", "files have"),
-                "the size that was sealed, and in all blocks but few what was sealed",
-                ("--accept-changes", format!("pantile unseal {} --to as-sealed", set.names.dir.display())),
+                "an earlier time than was sealed, its size, and in all blocks but few its content",
+                ("--accept-changes", format!("pantile unseal {} --to as-sealed", words([&set.names.dir]))),
             ));
         }
         self.stripes = allocator.stripes;

@@ -479,7 +479,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
     if unclear > 0 {
         let _ = writeln!(
             out,
-            "{} of the size that was sealed with all blocks but few as sealed: rot or change? 'pantile heal' leaves it, 'pantile seal' \
+            "{} of an earlier time than was sealed, with all blocks but few as sealed: rot or change? 'pantile heal' leaves it, 'pantile seal' \
              seals it only with --accept-changes, 'pantile unseal' restores the sealed content.",
             count(unclear, "file")
         );
@@ -644,6 +644,19 @@ pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
     )
 }
 
+/// Returns the disks of which nothing that was sealed is at its place, and their paths.
+fn emptied(report: &VerifyReport) -> Vec<(&str, &str)> {
+    let disks = report.sources.iter().zip(&report.disk_names);
+    let emptied = disks.filter(|(path, _)| report.sources_emptied.contains(path));
+    emptied.map(|(path, disk)| (disk.as_str(), path.as_str())).collect()
+}
+
+/// True if a file is on a disk: paths of a set of several disks begin with the name of one.
+fn is_on_disk(report: &VerifyReport, file: &FileReport, disk: &str) -> bool {
+    let rest = file.path.strip_prefix(disk);
+    report.disk_names.len() == 1 || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Returns the faults of a set, one per line.
 pub fn faults(report: &VerifyReport) -> String {
     let mut out = String::new();
@@ -660,7 +673,13 @@ pub fn faults(report: &VerifyReport) -> String {
             let _ = writeln!(out, "shard {column}: under a wrong name: {path} should be {}", name(own));
         }
     }
-    for file in &report.files {
+    let emptied = emptied(report);
+    for (disk, path) in &emptied {
+        let _ = writeln!(out, "disk {}: nothing that was sealed is in {}", name(disk), name(path));
+    }
+    let is_of_those = |file: &FileReport| emptied.iter().any(|(disk, _)| is_on_disk(report, file, disk));
+    let files = report.files.iter().filter(|file| file.status != FileStatus::Missing || !is_of_those(file));
+    for file in files {
         let is_fault = match file.status {
             FileStatus::New => false,
             FileStatus::Unchanged => file.lost_blocks > 0,

@@ -35,6 +35,11 @@ pub(crate) fn is_since(changed: Timestamp, at: Timestamp) -> bool {
 /// many.
 const FEW_OF: u64 = 16;
 
+/// True if a file was written after it was sealed: its time is later. A cut time is earlier.
+pub(crate) fn is_later(sealed: Timestamp, now: Timestamp) -> bool {
+    nanos(now) > nanos(sealed)
+}
+
 /// True if so few blocks of a file of the sealed size differ that damage and change look alike.
 pub(crate) fn is_rot_or_change(different: u64, blocks: u64) -> bool {
     different > 0 && different.saturating_mul(FEW_OF) <= blocks

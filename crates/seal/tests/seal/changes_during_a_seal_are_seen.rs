@@ -154,7 +154,7 @@ fn a_store_into_a_mapped_file_after_the_seal_is_no_damage() {
     store(2);
     let report = place.verify();
     let file = report.files.iter().find(|file| file.path.ends_with("db")).unwrap();
-    assert_eq!(file.status, FileStatus::RotOrChange);
+    assert_eq!(file.status, FileStatus::Changed);
     let _ = place.heal();
     assert_eq!(fs::read(&path).unwrap()[LEN / 2], 2);
 }

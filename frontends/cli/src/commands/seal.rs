@@ -88,7 +88,8 @@ pub struct Seal {
     /// restored.
     #[arg(long, requires = "beside")]
     shared: bool,
-    /// Also seal files in which only a few blocks differ, which can be damage as well as a change.
+    /// Also seal files of an earlier time in which only a few blocks differ, which can be damage as
+    /// well as a change.
     #[arg(long)]
     accept_changes: bool,
     /// Write digests of the whole set to a file. Keep it where no user who can write to the shards

@@ -29,7 +29,7 @@ Examples:
   pantile verify shards --quiet                for a nightly job: says nothing if all is well
   pantile verify shards --ignore-checksums     locate silent damage by parity alone
   pantile verify shards --share 3% --older-than 10d    each night a part, the oldest first
-  pantile verify --all                         every set of /etc/pantile/pantile.toml
+  pantile verify --all                         every set of /etc/pantile/pantile.toml; with --quiet, too
   pantile verify shards --json | jq .recoverable")]
 pub struct Verify {
     #[command(flatten)]
@@ -61,7 +61,9 @@ impl Verify {
             Share { millionths, older_than_s }
         });
         if let Some(config) = self.all.all {
-            return all::run(Task::Verify, &config, &share.map_or_else(Vec::new, share_words), terminal);
+            let mut more = share.map_or_else(Vec::new, share_words);
+            more.extend(self.quiet.then(|| "--quiet".into()));
+            return all::run(Task::Verify, &config, &more, terminal);
         }
         let report = Examination {
             set: self.set,
@@ -82,7 +84,7 @@ impl Verify {
 }
 
 /// Options that name one set, or the form of one report.
-const ONE_SET: [&str; 8] = ["paths", "name", "disks", "pin", "effort", "ignore_checksums", "quiet", "json"];
+const ONE_SET: [&str; 7] = ["paths", "name", "disks", "pin", "effort", "ignore_checksums", "json"];
 
 /// Reads a share in percent, in millionths.
 fn share(text: &str) -> Result<u32, String> {

@@ -417,18 +417,18 @@ fn rotten_or_changed_files_are_left_to_the_user_with_commands_that_work() {
     let mut other = sealed.clone();
     other[150_000] ^= 1;
     fs::write(place.path("tree/big [1]*"), &other).expect("written");
-    let late = std::time::SystemTime::now() + std::time::Duration::from_secs(9);
+    let early = std::time::SystemTime::now() - std::time::Duration::from_secs(9);
     fs::File::options()
         .write(true)
         .open(place.path("tree/big [1]*"))
-        .and_then(|file| file.set_modified(late))
+        .and_then(|file| file.set_modified(early))
         .expect("a time");
 
     let healed = place.run(&["heal", "parity"]);
     assert!(healed.stdout.contains("left alone big [1]* (rotten, or changed"), "{}", healed.stdout);
     let refused = place.run(&["seal", "--beside", "tree", "--out", "parity"]);
     assert_eq!(refused.status, 1, "{}", refused.stderr);
-    for word in ["1 file has the size", "pantile unseal", "--accept-changes"] {
+    for word in ["1 file has an earlier time", "pantile unseal", "--accept-changes"] {
         assert!(refused.stderr.contains(word), "{}", refused.stderr);
     }
     assert_eq!(place.follow(&healed.stdout), 2, "{}", healed.stdout);
@@ -515,6 +515,9 @@ fn a_disk_is_named_asked_for_and_healed_by_its_name() {
     let text = place.run(&["verify", "par"]).stdout;
     let asked = format!("is {} mounted?", place.path("disk2/films").display());
     assert!(text.contains("disk disk2-films") && text.contains(&asked), "{text}");
+    let lines = place.run(&["verify", "par", "--quiet"]).stdout;
+    assert!(lines.starts_with("disk disk2-films: nothing that was sealed is in "), "{lines}");
+    assert_eq!(lines.lines().count(), 1, "{lines}");
     // At another path: reported once.
     let healed = place.run(&["heal", "par", "--disk", "disk2-films=away/films"]);
     assert_eq!(healed.status, 0, "{}{}", healed.stdout, healed.stderr);
