@@ -628,6 +628,20 @@ fn missing_only(report: &VerifyReport, hint: &Hint) -> String {
     )
 }
 
+/// True if nothing is missing or damaged, and some files were changed or renamed since the seal.
+pub fn is_changed_only(report: &VerifyReport) -> bool {
+    let may_be_rot = report.files.iter().any(|file| file.status == FileStatus::RotOrChange);
+    report.needs_seal
+        && report.recoverable
+        && !report.needs_heal
+        && !may_be_rot
+        && report.newer.is_none()
+        && report.finding_count == 0
+        && report.sources_missing.is_empty()
+        && report.sources_emptied.is_empty()
+        && !report.survival.is_unborne
+}
+
 /// Returns the verdict if files were changed since the seal, and nothing else is wrong.
 pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
     if let Some(file) = report.files.iter().find(|file| file.status == FileStatus::RotOrChange) {

@@ -166,6 +166,7 @@ impl Heal {
         let report = Examination {
             set: self.set,
             ignore_checksums: self.ignore_checksums,
+            ignore_changes: false,
             share: None,
             quiet: self.quiet,
             json: self.json,

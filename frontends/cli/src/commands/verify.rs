@@ -27,6 +27,7 @@ Examples:
   pantile verify shards
   pantile verify /disk1/photos.00.shard /disk2/photos.01.shard ...
   pantile verify shards --quiet                for a nightly job: says nothing if all is well
+  pantile verify shards --quiet --ignore-changes    the same of files in use: rot alone
   pantile verify shards --ignore-checksums     locate silent damage by parity alone
   pantile verify shards --share 3% --older-than 10d    each night a part, the oldest first
   pantile verify --all                         every set of /etc/pantile/pantile.toml; with --quiet, too
@@ -46,6 +47,10 @@ pub struct Verify {
     /// With --share: leave out what was read and good within this time, such as 10d.
     #[arg(long, value_name = "TIME", requires = "share", value_parser = args::seconds)]
     older_than: Option<u64>,
+    /// Count files that were changed or renamed since the seal as good. Rot, missing files and
+    /// missing shards are not.
+    #[arg(long)]
+    ignore_changes: bool,
     /// Print only one line for each fault, and no progress.
     #[arg(long, short)]
     quiet: bool,
@@ -62,12 +67,14 @@ impl Verify {
         });
         if let Some(config) = self.all.all {
             let mut more = share.map_or_else(Vec::new, share_words);
+            more.extend(self.ignore_changes.then(|| "--ignore-changes".into()));
             more.extend(self.quiet.then(|| "--quiet".into()));
             return all::run(Task::Verify, &config, &more, terminal);
         }
         let report = Examination {
             set: self.set,
             ignore_checksums: self.ignore_checksums,
+            ignore_changes: self.ignore_changes,
             share,
             quiet: self.quiet,
             json: self.json,
@@ -77,6 +84,7 @@ impl Verify {
         match (report.clean, report.recoverable) {
             (true, _) if report.survival.is_unborne => Ok(Verdict::Bad),
             (true, _) => Ok(Verdict::Good),
+            (false, true) if self.ignore_changes && sets::is_changed_only(&report) => Ok(Verdict::Good),
             (false, true) => Ok(Verdict::Bad),
             (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
         }
@@ -106,6 +114,8 @@ pub(super) struct Examination {
     pub set: SetArgs,
     /// Judge by the equations alone.
     pub ignore_checksums: bool,
+    /// Print no line for changed files if quiet.
+    pub ignore_changes: bool,
     /// Read only a part.
     pub share: Option<Share>,
     /// Print only one line for each fault, and no progress.
@@ -126,6 +136,7 @@ impl Examination {
         let report = result.map_err(|error| sets::failure(&error))?;
         match (self.json, self.quiet) {
             (true, _) => print_json(&Versioned::new(&report))?,
+            (false, true) if self.ignore_changes && sets::is_changed_only(&report) => {}
             (false, true) => print(&sets::faults(&report))?,
             (false, false) => {
                 print(&format!("{}{}", sets::verification(&report, &hint, terminal), self.closing))?;

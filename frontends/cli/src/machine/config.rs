@@ -315,7 +315,7 @@ impl SetConfig {
 
     /// Returns the arguments of `pantile verify` for this set.
     pub fn verify_words(&self, name: &str) -> Vec<OsString> {
-        [vec!["verify".into()], self.set_words(name)].concat()
+        [vec!["verify".into(), "--ignore-changes".into()], self.set_words(name)].concat()
     }
 
     /// Returns the set as commands name it.

@@ -408,6 +408,28 @@ fn under_any_umask_sets_stay_closed_and_what_is_restored_has_the_mode_that_was_s
 }
 
 #[test]
+fn a_nightly_check_reports_rot_and_not_edits() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).expect("a folder");
+    for name in ["edited", "rotten"] {
+        fs::write(place.path(&format!("tree/{name}")), [7; 50_000]).expect("written");
+    }
+    place.good(&["seal", "--beside", "tree", "--code", "rs:4+2", "--out", "parity"]);
+    fs::write(place.path("tree/edited"), [7; 50_001]).expect("written");
+    assert_eq!(place.run(&["verify", "parity", "--quiet"]).status, 1);
+    let night = ["verify", "parity", "--quiet", "--ignore-changes"];
+    let run = place.run(&night);
+    assert_eq!((run.status, run.stdout.as_str()), (0, ""), "{}", run.stderr);
+    let path = place.path("tree/rotten");
+    let file = fs::File::options().write(true).open(&path).expect("open");
+    let time = file.metadata().and_then(|meta| meta.modified()).expect("a time");
+    std::os::unix::fs::FileExt::write_at(&file, b"x", 9).expect("written");
+    file.set_modified(time).expect("a time");
+    let run = place.run(&night);
+    assert!(run.status == 1 && run.stdout.contains("rotten"), "{}", run.stdout);
+}
+
+#[test]
 fn rotten_or_changed_files_are_left_to_the_user_with_commands_that_work() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).expect("a folder");
