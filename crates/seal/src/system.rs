@@ -47,6 +47,8 @@ pub struct SystemDisk {
     /// The directory found at each path. `openat2` refuses links, not a directory that was renamed
     /// to the path since: this table does.
     known: Mutex<HashMap<PathBuf, FileId>>,
+    /// The directory of the last path below a root, without dots: neighbours follow one another.
+    last: Mutex<Option<(PathBuf, Arc<OwnedFd>)>>,
     /// New directories of roots: the root, the directory above, the name.
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
 }
@@ -132,6 +134,21 @@ impl SystemDisk {
         }
     }
 
+    /// As [`SystemDisk::at`], to look at what is there: the parent directory of the last path is kept,
+    /// since neighbours follow one another.
+    fn at_to_look(&self, path: &Path) -> io::Result<(Arc<OwnedFd>, OsString)> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let parent = plain(&crate::set::names::parent(path));
+        if let (Some((_, dir)), Some(name)) =
+            (last.as_ref().filter(|(path, _)| *path == parent), path.file_name())
+        {
+            return Ok((Arc::clone(dir), name.to_os_string()));
+        }
+        let (dir, name) = self.at(path, Access::Read)?;
+        *last = Some((parent, Arc::clone(&dir)));
+        Ok((dir, name))
+    }
+
     fn open_at(&self, path: &Path, access: Access, flags: OFlags) -> io::Result<OwnedFd> {
         let (root, below) = self.find(path, access)?;
         if below.as_os_str().is_empty() {
@@ -162,11 +179,13 @@ impl SystemDisk {
 
     /// Forgets a path that is removed or renamed.
     fn forget(&self, path: &Path) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&plain(path));
     }
 
     fn add_root(&self, names: [PathBuf; 2], dir: OwnedFd, access: Access) {
         let dir = Arc::new(dir);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
         // The first descriptor of a directory stays, whatever its path leads to later.
         let dir = names.iter().find_map(|name| Some(Arc::clone(&roots.get(name)?.dir))).unwrap_or(dir);
@@ -401,7 +420,32 @@ impl Disk for SystemDisk {
     }
 
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
-        Ok(Box::new(SystemSeen(self.open_at(path, Access::Read, OFlags::PATH)?)))
+        let (root, below) = self.find(path, Access::Read)?;
+        let seen = match below.as_os_str().is_empty() {
+            true => beneath(root.as_fd(), &below, OFlags::PATH)?,
+            false => {
+                let (dir, name) = self.at_to_look(path)?;
+                beneath(dir.as_fd(), Path::new(&name), OFlags::PATH)?
+            }
+        };
+        let found = describe(&rustix::fs::fstat(&seen)?);
+        if found.kind == MetaKind::Dir {
+            self.know(path, found.id)?;
+        }
+        Ok(Box::new(SystemSeen(seen)))
+    }
+
+    fn meta(&self, path: &Path) -> io::Result<Meta> {
+        let (root, below) = self.find(path, Access::Read)?;
+        if below.as_os_str().is_empty() {
+            return Ok(describe(&rustix::fs::fstat(&root)?));
+        }
+        let (dir, name) = self.at_to_look(path)?;
+        let found = describe(&rustix::fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW)?);
+        if found.kind == MetaKind::Dir {
+            self.know(path, found.id)?;
+        }
+        Ok(found)
     }
 
     fn way(&self, path: &Path) -> io::Result<Vec<Meta>> {
