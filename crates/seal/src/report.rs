@@ -311,7 +311,7 @@ pub struct Survival {
     /// to recover others.
     pub unsealed: u64,
     /// The smallest combinations of disks whose failure loses files, the worst first, at most 16;
-    /// empty if the disks tolerate what the code promises.
+    /// empty if the disks keep the promise of the code.
     pub losses: Vec<DiskLoss>,
     /// The number of all such combinations.
     pub loss_count: u64,
