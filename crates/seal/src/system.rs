@@ -448,8 +448,7 @@ impl Disk for SystemDisk {
                 Ok(file) => file,
                 // Another command removed the lock file in the meantime.
                 Err(Errno::NOENT) => continue,
-                // The lock file belongs to another user, who is at work here or whose command was
-                // killed here.
+                // The lock file is of another user's command, which runs or was killed.
                 Err(Errno::ACCESS | Errno::PERM)
                     if rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok() =>
                 {
