@@ -639,8 +639,7 @@ fn report(set: &Set<'_>, damage: &Damage, part: Scope<'_>) -> VerifyReport {
         generation: set.manifest.generation.0,
         by_checksums: set.judge,
         by_pin: set.pin.is_some(),
-        // A set whose equations are contradicted is never clean, whatever the rest of the report
-        // is.
+        // If blocks contradict the equations, the set is not clean, even without another finding.
         clean: shards_good
             && originals_good
             && (chosen.is_some() || damage.cells.is_empty())
