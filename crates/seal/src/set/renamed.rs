@@ -216,7 +216,7 @@ fn fits_pin(set: &Set<'_>, entry: usize, path: &Path, progress: &mut dyn Progres
     Ok(true)
 }
 
-/// Returns one of these entries, if a file holds every block of its content.
+/// Returns the index in `entries` of one whose content is that of a file, block by block.
 fn holds_one_of(
     set: &Set<'_>,
     path: &Path,
