@@ -1,10 +1,10 @@
-//! ARCHITECTURE.md says of its table that a room imports only rooms above it. This is true of the
-//! `Cargo.toml` files.
+//! ARCHITECTURE.md states of its table that a room imports only rooms above it. This test checks
+//! that with the `Cargo.toml` files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folders whose folders are rooms.
+/// The folders in which each folder is a room.
 const BUILT: [&str; 4] = ["crates", "frontends", "bindings", "integrations"];
 
 fn root() -> PathBuf {

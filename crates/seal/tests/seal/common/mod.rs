@@ -290,7 +290,7 @@ pub fn copy(from: &Path, to: &Path) {
         } else {
             fs::copy(&from, &to).unwrap();
             let mut time = fs::metadata(&from).unwrap().modified().unwrap();
-            // Copies have a new ctime. The shards get a later mtime, so that no file counts as touched.
+            // Copies have a new ctime. With a later mtime of the shards no file counts as touched.
             if from.extension().is_some_and(|kind| kind == "shard") {
                 time = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
             }
