@@ -1,8 +1,8 @@
-//! Sources that are added to a set or forgotten, if each source has columns of its own.
+//! Sources that are added to a set or forgotten, if each source has separate columns.
 //!
 //! A named source that is not known gets a column without a source. If no such column is left, the
-//! code first gets more data columns, by a separate commit that changes only the columns of the
-//! shards: old parity is right for the wider code, whose new columns hold zeros. Then the new
+//! code first gets more data columns. A separate commit does that, and changes only the columns of
+//! the shards: old parity is right for the wider code, whose new columns hold zeros. Then the new
 //! source is sealed like new files of any source. A forgotten source is emptied as if its files
 //! were removed, and leaves the list by a last commit. After a kill between these commits the next
 //! seal continues.

@@ -45,8 +45,9 @@ impl Rights {
     /// caller: other users may have chosen its content.
     pub(crate) const BUT_PROGRAMS: Rights = Rights { most: 0o7777 & !SETUID_SETGID, of_system: true };
 
-    /// Rights of new files without the sealed owner: no right to run as the owner, who may be
-    /// another user, and no more than the umask leaves unless `modes` are requested.
+    /// Returns the rights of new files without the sealed owner. They include no right to run as
+    /// the owner, who may be another user, and no more than the umask leaves unless `modes` are
+    /// requested.
     pub(crate) fn of_new(disk: &dyn Disk, modes: bool) -> Rights {
         let most = Rights::ALL.most & !SETUID_SETGID;
         Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
@@ -200,8 +201,8 @@ fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
 }
 
 /// Gives a new file exactly these attributes, as far as `rights` allow, and returns the mode that
-/// the file can get: less than that of `rights` if its ACL cannot be given. Attributes that are not
-/// given are reported under the final path of the file.
+/// the file can get. It is less than that of `rights` if the ACL cannot be given. Attributes that
+/// are not given are reported under the final path of the file.
 ///
 /// The ACL is set last, since the mode that is set afterwards narrows it: no user gets more rights
 /// in the meantime.

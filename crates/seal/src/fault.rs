@@ -1,6 +1,6 @@
 //! The one error type of commands.
 //!
-//! The function that refuses writes the sentence and the hint beside the rule that it applies: a
+//! The function that refuses writes the sentence and the hint, beside the rule that it applies. A
 //! hint names an option or command, which belongs to the code that implements it. This module has
 //! the type and the faults that several rooms share.
 

@@ -204,9 +204,9 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
     });
 }
 
-/// Returns the originals that can be healed. There are none if only the set names their place, and
-/// none if there are shards of a later state without a readable manifest: the present files may
-/// have been sealed in that state, but the restored ones were not.
+/// Returns the originals that can be healed. There are none if only the set names their place.
+/// There are none either if there are shards of a later state without a readable manifest: the
+/// present files may have been sealed in that state, but the restored ones were not.
 fn hold_back(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,

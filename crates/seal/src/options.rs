@@ -65,8 +65,8 @@ pub struct SealOptions {
     /// The directory of this user's records of sets; without it no record is written.
     pub records: Option<PathBuf>,
     /// Reads every file, and counts those with other content as changed. Without this, a file with
-    /// unchanged size and times is not read, and a file with unchanged size and mtime that was
-    /// touched and has other content is refused as damaged or changed.
+    /// unchanged size and times is not read. One with unchanged size and mtime that was touched and
+    /// has other content is then refused as damaged or changed.
     pub read_all: bool,
     /// Forgets sources of the set that are not named. Without this, every source that has its own
     /// column must be named.

@@ -4,8 +4,8 @@
 //! A set names the places of its originals, and its maker may have named any place. A record has
 //! the places of this user's disks, so that later commands need no `--disk`.
 //!
-//! The record is a text: a line for the format, a line with the digest of the manifest that was
-//! sealed last, and two lines for each disk, its name (empty if it is restored as the target
+//! The record is a text. It has a line for the format, a line with the digest of the manifest that
+//! was sealed last, and two lines for each disk: its name (empty if it is restored as the target
 //! itself) and its path. In these lines `\` and line feeds are written `\\` and `\n`. Each seal
 //! writes the record again, and so does `heal` with a `--disk`.
 

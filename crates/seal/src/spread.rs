@@ -90,8 +90,8 @@ pub(crate) fn named_so(disk: &dyn Disk, dir: &Path, name: &[u8]) -> Vec<PathBuf>
     files.into_iter().filter(is_named).map(|file| dir.join(file)).collect()
 }
 
-/// Removes links without a target that have the name of no present shard, if the directory to which
-/// they lead has a shard of the set: that shard now has the name of another column. Other links
+/// Removes links without a target that have the name of no present shard, if they lead to a
+/// directory with a shard of the set. That shard now has the name of another column. Other links
 /// without a target show where a lost shard belongs.
 fn remove_idle(disk: &dyn Disk, names: &Names, shards: &BTreeMap<usize, PathBuf>) {
     let has_one = |path: &Path| {

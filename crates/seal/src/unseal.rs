@@ -365,9 +365,8 @@ impl Unsealing<'_, '_> {
         Fault::in_the_way(path, self.options.overwrite || is_other)
     }
 
-    /// Creates something at a path. If its directory is one that an earlier run made and gave a
-    /// read-only mode, the directory is made writable for its owner, and gets its mode again at the
-    /// end.
+    /// Creates something at a path. An earlier run may have given its directory a read-only mode:
+    /// then the directory is made writable for its owner, and gets its mode again at the end.
     fn in_opened<T>(
         &mut self,
         path: &Path,

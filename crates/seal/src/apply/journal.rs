@@ -404,9 +404,9 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Returns the next record, if a commit can have written it: blocks of stripes that exist
-    /// before and after, whole headers of the state after, and the lengths in these headers. `None`
-    /// at the end.
+    /// Returns the next record, if a commit can have written it; `None` at the end. A commit writes
+    /// blocks of stripes that exist before and after, whole headers of the state after, and the
+    /// lengths in these headers.
     ///
     /// A commit gives a shard its full length before it is decided, and writes no byte twice. So a
     /// journal never writes behind the end of a shard, nor more bytes than the shard has. This is

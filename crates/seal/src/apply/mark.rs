@@ -2,7 +2,7 @@
 //! they are private to their owner. If this run is cut off, the next one finishes them.
 //!
 //! A directory gets the sealed rights once its content is complete. After a kill only the mark
-//! distinguishes such a directory from a private one of the user: without the mark, either the
+//! distinguishes such a directory from a private one of the user. Without the mark, either the
 //! former would stay private, or the latter would be opened to others.
 
 use crate::disk::{Disk, DiskFile, FileId, Meta, MetaKind, is_own};

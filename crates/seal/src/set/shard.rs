@@ -295,9 +295,8 @@ pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manif
     agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
 }
 
-/// True if an error of opening or describing a file is caused by this process or by the moment, so
-/// that the content remains unknown: too little memory, too many open files, no permission, a disk
-/// without an answer.
+/// True if an error of opening or describing a file is temporary, so that the content remains
+/// unknown: too little memory, too many open files, no permission, a disk without an answer.
 pub(crate) fn is_for_now(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errors = [Errno::IO, Errno::NOMEM, Errno::NFILE, Errno::MFILE];

@@ -186,8 +186,8 @@ fn a_server_that_hangs_delays_messages_and_loses_none() {
     assert!(posts.try_recv().is_err(), "nothing is posted twice");
 }
 
-/// Makes a volume for which the test answers as the server, with a disk of this machine, and a stub
-/// of `smartctl` that answers with a file beside it and logs its calls.
+/// Makes a volume with a disk of this machine, for which the test answers as the server. A stub of
+/// `smartctl` answers with a file beside it and logs its calls.
 fn with_smartctl(folder: &Path) -> impl Fn(&str) -> (i32, String) + use<> {
     let disk =
         std::fs::read_dir("/sys/class/block").expect("a folder").flatten().next().expect("a block device");

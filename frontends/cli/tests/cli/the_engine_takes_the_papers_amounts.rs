@@ -1,5 +1,5 @@
-//! Claim: `pantile-lab dcode-engine` runs the requests of the D-Code paper, 2000 reads without a
-//! lost disk and 200 for each lost disk, with all codes at all its primes. docs/lab.md has the
+//! Claim: `pantile-lab dcode-engine` runs the requests of the D-Code paper with all codes at all
+//! its primes: 2000 reads without a lost disk, and 200 for each lost disk. docs/lab.md has the
 //! results.
 
 use crate::common::*;
