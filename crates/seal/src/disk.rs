@@ -107,8 +107,8 @@ pub trait Disk: Send + Sync {
     fn root_through_no_link(&self, path: &Path, access: Access) -> io::Result<()>;
     /// As [`root`](Disk::root), to write; missing directories on the path are created.
     ///
-    /// A new directory has this mode from the start, less the umask. One that another process
-    /// creates at the same moment counts as an existing one.
+    /// A new directory has this mode from the start, less the umask. A directory that another
+    /// process creates at the same moment counts as an existing one.
     fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot>;
     /// Removes the empty directories that [`make_root`](Disk::make_root) created for a path.
     fn unmake_root(&self, path: &Path);
@@ -136,8 +136,8 @@ pub trait Disk: Send + Sync {
     fn make_private_dir(&self, path: &Path) -> io::Result<FileId>;
     /// Opens a directory to set its rights, attributes and time.
     ///
-    /// A user with write access beside it can exchange it for another directory of the same owner:
-    /// compare the identities before it gets rights.
+    /// A user with write access to its parent can exchange it for another directory of the same
+    /// owner: compare the identities before it gets rights.
     fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Gives a file another name, which must be free.
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
@@ -231,8 +231,8 @@ pub trait DiskFile: Send + Sync {
     fn give_name(&self, path: &Path) -> io::Result<()>;
     /// As [`give_name`](DiskFile::give_name), if the name is free.
     ///
-    /// Errors: `AlreadyExists`. On file systems without such a renaming, a file that takes the name
-    /// between the check and the renaming is replaced.
+    /// Errors: `AlreadyExists`. On a file system that cannot check and rename in one step, a file
+    /// that takes the name in between is replaced.
     fn give_free_name(&self, path: &Path) -> io::Result<()>;
     /// Removes a created file, by its name in the directory where it was created.
     fn discard(&self) -> io::Result<()>;

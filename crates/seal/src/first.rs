@@ -175,7 +175,7 @@ pub(crate) fn left_out(tree: &Tree) -> SealReport {
     }
 }
 
-/// The part of a report that is the same for every seal.
+/// Fills the part of a report that is the same for every seal.
 pub(crate) fn describe(
     mut report: SealReport,
     disk: &dyn Disk,

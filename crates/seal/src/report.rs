@@ -107,7 +107,7 @@ pub enum ShardStatus {
     HeaderCopyDamaged,
     /// Its copy of the manifest or its check table is damaged; its blocks are judged by the rest.
     MetaDamaged,
-    /// It is not there.
+    /// No file is at its path.
     Missing,
     /// It ends too early.
     Truncated {
@@ -116,12 +116,12 @@ pub enum ShardStatus {
         /// Bytes needed.
         need: u64,
     },
-    /// A shard of another set stands in its place.
+    /// A shard of another set is at its path.
     OtherSet {
         /// The UUID of that set.
         set: String,
     },
-    /// It missed a commit.
+    /// The shard missed a commit.
     Stale {
         /// Its generation.
         generation: u64,
@@ -234,7 +234,7 @@ pub struct Losses {
     pub columns: Vec<u64>,
     /// Stripes with blocks that cannot be computed from the rest.
     pub stripes: u64,
-    /// The first of them.
+    /// The first such stripe.
     pub first_stripe: u64,
     /// Files that cannot be restored whole, the first 100.
     pub files: Vec<String>,

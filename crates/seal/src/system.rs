@@ -276,7 +276,7 @@ impl Disk for SystemDisk {
                     all.push((plain(path), dir, name.clone()));
                     (made, id)
                 }
-                // Another process may create it at the same time.
+                // Another process may have created the directory in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     (beneath(dir.as_fd(), Path::new(&name), TO_LIST)?, None)
                 }

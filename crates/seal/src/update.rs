@@ -205,7 +205,7 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
         sources.iter().map(|source| source.prefix.clone()).collect()
     };
     let (have, given) = (places(&manifest.sources), places(&tree.sources));
-    // If each source has columns of its own, new sources follow those of the set.
+    // If each source has separate columns, new sources follow those of the set.
     let known = &tree.sources[..tree.sources.len().min(manifest.sources.len())];
     let is_bound = Bound::of(&set.geometry, manifest.mode, &manifest.sources).is_some();
     if names(&manifest.sources) != names(if is_bound { known } else { &tree.sources }) {

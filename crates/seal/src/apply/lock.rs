@@ -158,7 +158,7 @@ mod tests {
         let _held = lock(&disk, &names, &[]).unwrap();
     }
 
-    /// Root may be killed while it works in a directory of a user, who goes on there.
+    /// Root may be killed while it works in a directory of a user. The user can then work there.
     #[test]
     fn a_lock_of_root_in_a_directory_of_a_user_is_that_users() {
         use std::os::unix::fs::{MetadataExt, chown};

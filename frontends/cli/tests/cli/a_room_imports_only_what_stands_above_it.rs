@@ -19,7 +19,7 @@ fn rooms() -> Vec<String> {
     rows.map(|room| room.trim_end_matches('/').to_string()).collect()
 }
 
-/// Returns the name of a package, and of our packages that it imports, for its tests as well.
+/// Returns the name of a package, and the names of our packages that it and its tests import.
 fn package(folder: &Path) -> Option<(String, Vec<String>)> {
     let text = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let (mut section, mut name, mut imports) = ("", None, Vec::new());

@@ -398,7 +398,7 @@ fn wrong_code_files_carry_the_name_and_the_line() {
             arguments.push(path.to_str().expect("UTF-8"));
             let run = pantile(&arguments);
             assert!(!run.stderr.contains('\x1b'), "{name}: an escape reaches the terminal");
-            // A long path or message cuts the line, so the rest of it is not compared.
+            // A long path or message is cut in the printed line, so the rest of it is not compared.
             let needles: Vec<&str> = needles.iter().copied().chain([*name]).collect();
             assert_fault(&run, 2, &needles, name);
         }
