@@ -714,8 +714,8 @@ impl<'w> Set<'w> {
         mounted.find(|mounted| *mounted != at && mounted.starts_with(&at))
     }
 
-    /// Returns the folder of a lost shard whose disk is most likely not mounted, and a mount point of
-    /// another disk. A folder with a shard of the set is never returned.
+    /// Returns the folder of a lost shard whose disk is most likely not mounted, and a mount point
+    /// of another disk. A folder with a shard of the set is never returned.
     pub(crate) fn unmounted_folder(&self, column: usize) -> Option<(PathBuf, PathBuf)> {
         let dir = self.dir_of(column);
         let disk = self.world.disk;
