@@ -202,7 +202,7 @@ struct Unsealing<'a, 'w> {
     lost: Damage,
     /// The first file in doubt, and a stripe that contradicts the equations.
     doubtful: Option<(PathBuf, u64)>,
-    /// The first fault that prevented a path from being restored for another reason.
+    /// The first other fault by which a path could not be restored.
     failed: Option<Fault>,
     /// The restored path of each file, by entry, for further names of it.
     placed: HashMap<usize, PathBuf>,
