@@ -1,6 +1,7 @@
-//! How fast a directory is sealed, verified, healed and unsealed: `speed TREE OUT CODE [beside]`.
+//! Measures how fast a directory is sealed, verified, healed and unsealed: `speed TREE OUT CODE
+//! [beside]`.
 //!
-//! OUT is emptied of a set of the tree's name first. Times include every sync.
+//! A set with the tree's name in OUT is removed first. The times include every sync.
 
 use pantile_seal::*;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Sources that come and go, where each has columns of its own.
+//! Sources that are added to a set or forgotten, if each source has separate columns.
 //!
-//! A named source that is not known gets a column without a source. If there is none, the code
-//! first gets more data columns, by a commit of its own that changes only the columns of the
-//! shards: old parity is right for the wider code, whose new columns hold zeros. Then the new
+//! A named source that is not known gets a column without a source. If no such column is left, the
+//! code first gets more data columns. A separate commit does that, and changes only the columns of
+//! the shards: old parity is right for the wider code, whose new columns hold zeros. Then the new
 //! source is sealed like new files of any source. A forgotten source is emptied as if its files
 //! were removed, and leaves the list by a last commit. After a kill between these commits the next
 //! seal continues.
@@ -20,19 +20,20 @@ use crate::set::{Set, disk_name, record_of};
 use pantile::{Code, Codec};
 use pantile_format::{Manifest, Source, Timestamp};
 
-/// Changes of the set beside sealing the content of the sources.
+/// Changes of the list of sources and of the code, beside the changes of content.
 #[derive(Default)]
 pub(crate) struct Arrangement {
-    /// The code that the set must have first.
+    /// The wider code that the set must get first.
     pub(crate) wider: Option<Code>,
     /// Sources that leave the set, ascending.
     pub(crate) forgotten: Vec<usize>,
 }
 
-/// Brings the sources of a tree into the order of the set: its own ones, then new ones, which get
+/// Orders the sources of a tree as the set has them: known sources first, then new ones, which get
 /// columns. Sources that share columns stay as they are.
 ///
-/// Errors: one of the set is missing and is not to be forgotten; the code cannot have more columns.
+/// Errors: a source of the set is missing and is not to be forgotten; the code cannot have more
+/// columns.
 pub(crate) fn arrange(set: &Set<'_>, options: &SealOptions, tree: &mut Tree) -> Result<Arrangement, Fault> {
     let known = &set.manifest.sources;
     if Bound::of(&set.geometry, set.manifest.mode, known).is_none() {

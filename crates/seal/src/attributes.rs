@@ -1,16 +1,16 @@
 //! Extended attributes and ACLs, sealed and restored.
 //!
-//! An ACL is stored as the system keeps it, as an attribute. The mode of a file with an ACL has the
-//! mask of the ACL in place of the group's bits: restored without its ACL, the file would give its
-//! group all that the mask allows to others. So the ACL is restored before the mode, and if that
-//! fails, the group gets no more than the ACL gave it.
+//! An ACL is stored as the attribute in which the system keeps it. In the mode of a file with an
+//! ACL the group bits hold the mask of the ACL. If the mode were restored without the ACL, the
+//! group would get all rights that the mask allows to others. So the ACL is restored before the
+//! mode, and if that fails, the group gets no more than the ACL gave it.
 //!
 //! Invariant: a restored file gives no user more rights than it had when it was sealed, and a
 //! healed one no more than the file that it replaces.
 //!
-//! New files get the `security.*` and `trusted.*` of a set only if all rights are requested and the
-//! system allows it, as it does for root. Capabilities and setuid bits need the sealed owner as
-//! well. The report names each attribute that was not given.
+//! New files get the sealed `security.*` and `trusted.*` attributes only if all rights are
+//! requested and the system allows it, as it does for root. Capabilities and setuid bits also need
+//! the sealed owner. The report names each attribute that was not given.
 
 use crate::disk::{Disk, DiskFile, SETGID, within_group};
 use crate::report::NotDone;
@@ -22,10 +22,10 @@ const ACL: &[u8] = b"system.posix_acl_access";
 /// The ACL that new files in a directory inherit.
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
-/// Rights of root for a program.
+/// The attribute that gives a program rights of root.
 pub(crate) const CAPABILITIES: &[u8] = b"security.capability";
 
-/// Bits that make no sense without the owner, which is not restored.
+/// Bits that are only safe with the sealed owner, who may not have been restored.
 pub(crate) const SETUID_SETGID: u32 = 0o6000;
 
 /// The part of the sealed rights that is given.
@@ -33,20 +33,21 @@ pub(crate) const SETUID_SETGID: u32 = 0o6000;
 pub(crate) struct Rights {
     /// The bits of a mode that can be given.
     most: u32,
-    /// Attributes of the system, too.
+    /// True if attributes of the system are given too.
     of_system: bool,
 }
 
 impl Rights {
-    /// All rights, for an existing file that keeps its own.
+    /// All rights, for an existing file whose rights are kept.
     pub(crate) const ALL: Rights = Rights { most: 0o7777, of_system: true };
 
-    /// All rights of an existing file but those that let a program run as another user than its
+    /// All rights of an existing file, except those that let a program run as a user other than its
     /// caller: other users may have chosen its content.
     pub(crate) const BUT_PROGRAMS: Rights = Rights { most: 0o7777 & !SETUID_SETGID, of_system: true };
 
-    /// For new files without their owner: no right to run as an owner who may be another, and no
-    /// more than the umask leaves unless `modes` are requested.
+    /// Returns the rights of new files without the sealed owner. They include no right to run as
+    /// the owner, who may be another user, and no more than the umask leaves unless `modes` are
+    /// requested.
     pub(crate) fn of_new(disk: &dyn Disk, modes: bool) -> Rights {
         let most = Rights::ALL.most & !SETUID_SETGID;
         Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
@@ -63,13 +64,13 @@ impl Rights {
         self.of_system
     }
 
-    /// True if the rights reach an attribute: rights of the owner alone need no ACL, which would
-    /// give its rights before the mode narrows it.
+    /// True if an attribute is to be restored. If only the owner gets rights, no ACL is: it would
+    /// take effect before the mode narrows it.
     fn is_asked(self, name: &[u8]) -> bool {
         self.most & 0o077 != 0 || (name != ACL && name != DEFAULT_ACL)
     }
 
-    /// True if an attribute is given. One with rights of root is like a setuid bit.
+    /// True if an attribute is given. One that grants rights of root is treated like a setuid bit.
     fn gives(self, name: &[u8]) -> bool {
         let is_of_system = name.starts_with(b"security.") || name.starts_with(b"trusted.");
         let may_be_another = self.most & SETUID_SETGID != 0;
@@ -80,8 +81,8 @@ impl Rights {
         mode & self.most
     }
 
-    /// The part of a directory's ACL that new files can inherit: these are created without the
-    /// umask.
+    /// Returns the part of a directory's ACL that new files can inherit without exceeding these
+    /// rights: the umask does not apply to them.
     fn of_acl(self, acl: &[u8]) -> Vec<u8> {
         const OWNER: u8 = 0x01;
         const OTHERS: u8 = 0x20;
@@ -101,20 +102,20 @@ impl Rights {
 /// A name and a value.
 pub(crate) type Attribute = (Vec<u8>, Vec<u8>);
 
-/// True if an attribute is sealed. Others belong to a file system, not to the file.
+/// True if an attribute is sealed. All others belong to the file system, not to the file.
 fn is_kept(name: &[u8]) -> bool {
     let spaces: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
     name == ACL || name == DEFAULT_ACL || spaces.iter().any(|space| name.starts_with(space))
 }
 
-/// The attributes that are sealed, ascending by name.
+/// Returns the attributes that are sealed, ascending by name.
 pub(crate) fn kept(mut all: Vec<Attribute>) -> Vec<Attribute> {
     all.retain(|(name, _)| is_kept(name));
     all.sort_unstable();
     all
 }
 
-/// As fields of an entry.
+/// Converts attributes to fields of an entry.
 pub(crate) fn to_fields(attributes: &[Attribute]) -> Fields {
     let mut fields = Fields::default();
     attributes.iter().for_each(|(name, value)| fields.push_xattr(name, value));
@@ -124,8 +125,9 @@ pub(crate) fn to_fields(attributes: &[Attribute]) -> Fields {
 /// Gives a restored file the sealed owner and group, as far as the system lets this user, then its
 /// attributes; returns the mode that it may have.
 ///
-/// A folder keeps the bit by which it gives its group to new files in it. Without its owner a file
-/// is narrowed by the umask, and a group that is not the sealed one gets no more than other users.
+/// A directory keeps the setgid bit, which gives its group to new files in it. If the owner cannot
+/// be set, the umask narrows the mode, and a group that is not the sealed one gets no more than
+/// other users.
 pub(crate) fn give_sealed(
     made: &dyn DiskFile,
     (manifest, index): (&Manifest, usize),
@@ -145,7 +147,7 @@ pub(crate) fn give_sealed(
     give(made, &attributes, (mode, rights), called, not_kept)
 }
 
-/// The sealed attributes of an entry.
+/// Returns the sealed attributes of an entry.
 pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
     fields
         .xattrs()
@@ -171,18 +173,18 @@ pub(crate) fn has(file: &dyn DiskFile, attributes: &[Attribute], (mode, rights):
     meta.mode == mode && given.iter().all(|own| there.contains(own)) && no_more()
 }
 
-/// The ACL of a file.
+/// Returns the ACL of a file.
 pub(crate) fn acl_of(file: &dyn DiskFile) -> std::io::Result<Option<Vec<u8>>> {
     Ok(file.attributes()?.into_iter().find(|(name, _)| name == ACL).map(|(_, acl)| acl))
 }
 
-/// The listed or sealed ACL of an entry.
+/// Returns the ACL in the fields of an entry.
 pub(crate) fn acl_in(fields: &Fields) -> Option<&[u8]> {
     fields.xattrs().find(|(name, _)| *name == ACL).map(|(_, acl)| acl)
 }
 
-/// An ACL after a change of mode: it takes the bits of the owner, the mask and others from the
-/// mode, and without a mask those of the group.
+/// Returns an ACL after a change of mode. The mode sets its entries for the owner, the mask and
+/// others, and without a mask that for the group.
 fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
     const GROUP: u8 = 0x04;
     const MASK: u8 = 0x10;
@@ -199,13 +201,13 @@ fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
 }
 
 /// Gives a new file exactly these attributes, as far as `rights` allow, and returns the mode that
-/// it can have: less than that of `rights` if its ACL cannot be given. Attributes that are not
-/// given are reported under the path that it will have.
+/// the file can get. It is less than that of `rights` if the ACL cannot be given. Attributes that
+/// are not given are reported under the final path of the file.
 ///
-/// An ACL is given last, since the mode that is set afterwards narrows it: no user gets more rights
-/// in between.
+/// The ACL is set last, since the mode that is set afterwards narrows it: no user gets more rights
+/// in the meantime.
 ///
-/// Its content must be written and its owner set before: both remove attributes.
+/// The content must be written and the owner set before this call: both remove attributes.
 pub(crate) fn give(
     made: &dyn DiskFile,
     attributes: &[Attribute],
@@ -217,19 +219,19 @@ pub(crate) fn give(
     let mut attributes: Vec<&Attribute> =
         attributes.iter().filter(|(name, _)| rights.is_asked(name)).collect();
     attributes.sort_by_key(|(name, _)| name == ACL);
-    // Inherited from its directory.
+    // ACLs that the new file inherited from its directory.
     let inherited = made.attributes().unwrap_or_default();
     for name in [ACL, DEFAULT_ACL] {
         let is_there = inherited.iter().any(|(there, _)| there == name);
         if is_there && !attributes.iter().any(|given| given.0 == name) {
-            // If it cannot be removed, the bits of the group stay its mask: without them it gives
-            // no rights.
+            // If the ACL cannot be removed, the group bits of the mode remain its mask: a mask of
+            // zero gives no rights.
             if made.set_attribute(name, None).is_err() && name == ACL {
                 mode &= !0o070;
             }
         }
     }
-    // One sentence for all refused ones, one for all failed ones.
+    // One message lists all refused attributes, another one all failed ones.
     let (mut refused, mut failed) = (Vec::new(), Vec::new());
     for (name, value) in attributes {
         let value = &match &**name {
@@ -263,7 +265,7 @@ pub(crate) fn give(
     rights.of_mode(mode)
 }
 
-/// The first of some attributes, and the number of the others.
+/// Returns the first few attribute names, and the number of the others.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
     const SHOWN: usize = 3;
     let more = names.len().saturating_sub(SHOWN);
@@ -272,7 +274,8 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
     format!("attributes ({})", told.join(", "))
 }
 
-/// Rights of an ACL for the owning group, three bits; none if it cannot be read.
+/// Returns the rights that an ACL gives the owning group, as three bits; zero if it cannot be
+/// parsed.
 fn group_of_acl(acl: &[u8]) -> u32 {
     const VERSION: [u8; 4] = 2u32.to_le_bytes();
     const GROUP_OBJ: u16 = 0x04;
@@ -325,7 +328,7 @@ mod tests {
         }
     }
 
-    /// Notes the attributes of a file, in the order in which they are set.
+    /// Records the attributes of a file, in the order in which they are set.
     #[derive(Default)]
     struct Noting(std::sync::Mutex<Vec<Attribute>>);
 

@@ -2,9 +2,9 @@
 //! count, fail and crash.
 //!
 //! A path is a name below a *root*: a directory that the user named, or the target of a named link
-//! to a shard, opened once by [`Disk::root`]. Paths below no root do not exist. Paths below a root
-//! opened for reading cannot be changed, so a command that only reads cannot write, whatever names
-//! a set, a link or another user contains.
+//! to a shard, opened once by [`Disk::root`]. Paths that are below no root are not found. Paths
+//! below a root that was opened for reading cannot be changed, so a command that only reads cannot
+//! write, whatever names a set, a link or another user contains.
 
 use pantile_format::Timestamp;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use crate::links::resolve;
 pub use crate::system::SystemDisk;
 
-/// The permission bits of a directory that is not finished.
+/// The permission bits of a directory that is still under construction.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
 /// The mode of a new directory of shards or records: no other user can write to it, whatever the
 /// umask allows.
@@ -36,7 +36,7 @@ pub struct FileId {
 pub struct MadeRoot {
     /// Its path without links.
     pub path: PathBuf,
-    /// Identity, if it was certainly created now.
+    /// Identity, if this command has certainly created it.
     pub made: Option<FileId>,
 }
 
@@ -56,7 +56,7 @@ pub struct Meta {
     pub kind: MetaKind,
     /// In bytes.
     pub size: u64,
-    /// Number of its names.
+    /// Number of its names (hard links).
     pub names: u64,
     /// Permission bits.
     pub mode: u32,
@@ -64,11 +64,11 @@ pub struct Meta {
     pub mtime: Timestamp,
     /// Time of the last change of content, name, mode or time of modification.
     pub ctime: Timestamp,
-    /// Which file it is.
+    /// Identity of the file.
     pub id: FileId,
     /// The user that owns it.
     pub owner: u32,
-    /// The group that it is of.
+    /// The group of the file.
     pub group: u32,
 }
 
@@ -85,30 +85,30 @@ pub enum MetaKind {
     Other,
 }
 
-/// Time of modification of a symbolic link, and its owner and group.
+/// Time of modification of a symbolic link, and its owner and group if they are to be set.
 pub type Dress = (Timestamp, Option<(u32, u32)>);
 
 /// Operations that this crate needs of a file system. Nothing is durable before `sync` or
 /// `sync_dir` returned.
 ///
 /// Below a root no symbolic link is followed, not even as the last name of a path. A disk serves
-/// one command. A directory keeps the identity that it had when it was found first. Another one at
-/// its path is refused, so that an exchange of names diverts no part of the work.
+/// one command. Each directory keeps the identity with which it was first found: another directory
+/// at its path is refused, so that an exchange of names diverts no part of the work.
 pub trait Disk: Send + Sync {
-    /// Opens a directory as a root, or gives a root more access; its path without links.
+    /// Opens a directory as a root, or gives a root more access; returns its path without links.
     ///
     /// Links on the way to it are followed once, by the kernel: later only the opened directory
     /// counts.
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf>;
-    /// As [`root`](Disk::root), of an absolute path without a link when it was recorded: a link now
-    /// would lead elsewhere.
+    /// As [`root`](Disk::root), of an absolute path that had no link when it was recorded. A link
+    /// that is there now would lead elsewhere.
     ///
     /// Errors: `ELOOP` if there is a link on the way.
     fn root_through_no_link(&self, path: &Path, access: Access) -> io::Result<()>;
     /// As [`root`](Disk::root), to write; missing directories on the path are created.
     ///
-    /// A new directory has this mode from the start, less the umask. One that another process
-    /// creates at the same moment counts as an existing one.
+    /// A new directory has this mode from the start, less the umask. A directory that another
+    /// process creates at the same moment counts as an existing one.
     fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot>;
     /// Removes the empty directories that [`make_root`](Disk::make_root) created for a path.
     fn unmake_root(&self, path: &Path);
@@ -136,15 +136,16 @@ pub trait Disk: Send + Sync {
     fn make_private_dir(&self, path: &Path) -> io::Result<FileId>;
     /// Opens a directory to set its rights, attributes and time.
     ///
-    /// A user with write access beside it can exchange it for another directory of the same owner:
-    /// compare the identities before it gets rights.
+    /// A user with write access to its parent can exchange it for another directory of the same
+    /// owner: compare the identities before it gets rights.
     fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Gives a file one more name that is free.
+    /// Gives a file another name, which must be free.
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     ///
-    /// The link gets a time of modification, and an owner and a group if they are given, as far as
-    /// the system lets this user, and if no other user has replaced it in the meantime.
+    /// The link gets a time of modification, and an owner and a group if they are given. Both are
+    /// set as far as the system permits this user, and only if no other user has replaced the link
+    /// meanwhile.
     fn make_link(&self, target: &Path, path: &Path, dress: Dress) -> io::Result<()>;
     /// Sets the time of modification of a directory.
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;
@@ -154,8 +155,8 @@ pub trait Disk: Send + Sync {
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         self.look(path)?.meta()
     }
-    /// Returns where the file system is mounted that a path is on, or else its nearest directory that
-    /// is there.
+    /// Returns the mount point of the file system that a path is on. For a missing path its nearest
+    /// existing directory counts.
     fn mount_point(&self, path: &Path) -> PathBuf {
         use std::os::unix::fs::MetadataExt;
         let there = path.ancestors().find_map(|above| std::fs::canonicalize(above).ok()).unwrap_or_default();
@@ -163,10 +164,10 @@ pub trait Disk: Send + Sync {
         let on_it = there.ancestors().take_while(|above| device(above) == device(&there));
         on_it.last().unwrap_or(Path::new("/")).to_path_buf()
     }
-    /// Describes the directories on a path: first the root, last the directory itself.
+    /// Describes the directories on a path, from the root to the directory itself.
     ///
-    /// Each is described when the next one was opened in it: an earlier rename has already changed
-    /// the times of both, whatever is exchanged in the meantime.
+    /// Each is described after the next one was opened in it. A rename before that moment has
+    /// already changed the times of both, so an exchange of names meanwhile cannot hide it.
     fn way(&self, dir: &Path) -> io::Result<Vec<Meta>>;
     /// Target of a link.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
@@ -176,8 +177,9 @@ pub trait Disk: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.look(path)?.names()
     }
-    /// Locks a directory against other writing commands, by a file of this user in it, until the
-    /// result is dropped; `None` if nobody can write there, or nothing can be locked.
+    /// Locks a directory against other commands that write, by a file of this user in it. The lock
+    /// lasts until the result is dropped. `None` if no user can write there or the file system has
+    /// no locks.
     ///
     /// Errors: `WouldBlock` if another command works there.
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>>;
@@ -210,7 +212,7 @@ pub trait DiskFile: Send + Sync {
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
-    /// Writes pending data back. A later store into a mapped page of it then sets a new time.
+    /// Writes pending data back. A later store into a page that is mapped then sets a new mtime.
     fn write_back(&self) -> io::Result<()> {
         Ok(())
     }
@@ -218,24 +220,24 @@ pub trait DiskFile: Send + Sync {
     fn meta(&self) -> io::Result<Meta>;
     /// Sets its permission bits and its time of modification.
     fn set_meta(&self, mode: u32, mtime: Timestamp) -> io::Result<()>;
-    /// Its extended attributes, in any order; none if the file system does not support them.
+    /// Its extended attributes, in any order; empty if the file system does not support them.
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
     /// Sets an extended attribute, or removes it.
     fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()>;
     /// Gives it an owner and a group.
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()>;
-    /// Gives a created file another name in the directory where it was created, in place of an
-    /// existing file.
+    /// Renames a file that this command created, within the directory where it was created. An
+    /// existing file of that name is replaced.
     fn give_name(&self, path: &Path) -> io::Result<()>;
     /// As [`give_name`](DiskFile::give_name), if the name is free.
     ///
-    /// Errors: `AlreadyExists`. On file systems without such a renaming, a file that takes the name
-    /// between the check and the renaming is replaced.
+    /// Errors: `AlreadyExists`. On a file system that cannot check and rename in one step, a file
+    /// that takes the name in between is replaced.
     fn give_free_name(&self, path: &Path) -> io::Result<()>;
     /// Removes a created file, by its name in the directory where it was created.
     fn discard(&self) -> io::Result<()>;
-    /// Opens a name in the directory where a file was created: [`give_name`](DiskFile::give_name)
-    /// would replace it. No name opens the directory itself.
+    /// Opens another name in the directory where this file was created: the file that
+    /// [`give_name`](DiskFile::give_name) would replace. `None` opens the directory itself.
     fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>>;
     /// True if a range has no hole, or if the file system cannot tell.
     fn is_stored(&self, _at: u64, _len: u64) -> bool {
@@ -243,18 +245,19 @@ pub trait DiskFile: Send + Sync {
     }
 }
 
-/// A file of any kind, opened at a path. All answers are about this file, even after the path got
-/// another one.
+/// A file of any kind, opened at a path. All answers are about this file, even if the path leads to
+/// another file later.
 pub trait Seen: Send + Sync {
     /// Describes it.
     fn meta(&self) -> io::Result<Meta>;
-    /// Its extended attributes, in any order; none if the file system does not support them.
+    /// Its extended attributes, in any order; empty if the file system does not support them.
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
     /// The names in a directory, sorted.
     fn names(&self) -> io::Result<Vec<PathBuf>>;
     /// Target of a link.
     fn target(&self) -> io::Result<PathBuf>;
-    /// True for a link of the kernel, which leads to an open file whatever its text is.
+    /// True for a link of the kernel, as in `/proc`: it leads to an open file, whatever its text
+    /// is.
     fn is_of_kernel(&self) -> bool;
 }
 
@@ -263,15 +266,15 @@ pub(crate) fn is_own(file: &Meta) -> bool {
     file.owner == rustix::process::geteuid().as_raw()
 }
 
-/// The mode for a new file, which may have the group of its directory: a foreign group gets no more
-/// than all users.
+/// Returns the mode for a new file. The file may have the group of its directory; if that is not
+/// the group of this process, it gets no more rights than all users.
 pub(crate) fn within_group(made: &dyn DiskFile, mode: u32) -> u32 {
     let is_of_hers = made.meta().is_ok_and(|meta| meta.group == rustix::process::getegid().as_raw());
     if is_of_hers { mode } else { mode & (!0o070 | (mode & 0o007) << 3) }
 }
 
-/// Sets the time of modification of an open file back to an earlier one. Best effort: on failure
-/// more files than necessary are read again, or fewer count as touched.
+/// Sets the time of modification of an open file back to an earlier one. Best effort: if it fails,
+/// the next commands read more files than necessary, or count fewer as touched.
 pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
     if let Ok(meta) = file.meta()
         && mtime < meta.mtime
@@ -280,17 +283,17 @@ pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
     }
 }
 
-/// A path without links and dots, so that two spellings of one place are equal; unchanged if it
-/// does not exist, or leads through links of other users.
+/// Returns a path without links and dots, so that two spellings of one place are equal. A path that
+/// does not exist, or leads through links of other users, is returned unchanged.
 pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
     crate::links::kernel_path(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// All files have changed since this time.
+/// A time so early that every file counts as changed since.
 pub(crate) const EPOCH: Timestamp = Timestamp { seconds: 0, nanos: 0 };
 
-/// Returns [`now`] after its next tick, some milliseconds later: all earlier changes look older,
-/// even with exact times, and later ones do not.
+/// Waits for the next tick of the clock, some milliseconds, and returns [`now`]. All earlier
+/// changes look older, even with exact times, and later ones do not.
 pub(crate) fn next_tick() -> Timestamp {
     let asked = exact_now();
     loop {
@@ -303,14 +306,14 @@ pub(crate) fn next_tick() -> Timestamp {
     }
 }
 
-/// The clock from which programs take the times that they set.
+/// Reads the clock from which programs take the times that they set.
 pub(crate) fn exact_now() -> Timestamp {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
 }
 
-/// The clock by which the system stamps files, up to a tick behind: later changes do not look
-/// older.
+/// Reads the clock with which the system stamps files. It is up to a tick behind, so later changes
+/// do not look older.
 pub(crate) fn now() -> Timestamp {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }

@@ -1,8 +1,8 @@
 //! The one error type of commands.
 //!
-//! The function that refuses writes the sentence and the hint beside the rule that it applies: a
-//! hint is text of the code that would carry it out. This module has the type and the faults that
-//! several rooms share.
+//! The function that refuses writes the sentence and the hint, beside the rule that it applies. A
+//! hint names an option or command, which belongs to the code that implements it. This module has
+//! the type and the faults that several rooms share.
 
 pub(crate) mod sentences;
 
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub struct Fault {
     /// The kind, by which a caller decides how to continue.
     pub kind: FaultKind,
-    /// The fact, and the limit that it hits.
+    /// The fact, and the limit that it exceeds.
     pub what: String,
     /// The file, directory or device concerned, if any.
     pub path: Option<PathBuf>,
@@ -30,21 +30,20 @@ pub struct Fault {
     pub hint: String,
 }
 
-/// Kinds of faults, by the next step of the caller.
+/// Kinds of faults, by the next step that the caller can take.
 #[derive(Debug)]
 pub enum FaultKind {
-    /// The request cannot be carried out as it is: another one can.
+    /// The request cannot be carried out as it is, but another one can.
     Request,
     /// There is no shard at these paths.
     NoShards(Vec<PathBuf>),
-    /// A source is missing: most likely it is not mounted, and its files must not be forgotten for
-    /// that.
+    /// A source is missing. Most likely it is not mounted, so its files must not be forgotten.
     NoSource,
-    /// A path is not there.
+    /// A path does not exist.
     NotThere,
     /// A file is where a directory is needed.
     NoDirectory,
-    /// Originals would be read or repaired at places that only the set names.
+    /// Originals would be read or repaired at places that are known only from the set.
     PlacesUnknown(Vec<DiskAt>),
     /// The file system is full, or would be.
     Full,
@@ -54,7 +53,7 @@ pub enum FaultKind {
     Changed,
     /// The system refused something.
     System,
-    /// The caller ended it.
+    /// The caller cancelled the command.
     Cancelled,
     /// A structure on disk cannot be read, or shards are not where they belong.
     Damaged,
@@ -72,21 +71,21 @@ pub enum FaultKind {
     TooMuchLost {
         /// Everything that is lost, and the remedy.
         losses: Box<Losses>,
-        /// The report of the repairs made all the same.
+        /// The report of the repairs that were made all the same.
         healed: Option<Box<HealReport>>,
     },
     /// Some repairs were prevented.
     NotHealed(Box<HealReport>),
-    /// Files were healed from others that may be wrong, without a check.
+    /// Files were healed from other files that may be wrong, since no check is possible.
     HealedInDoubt(Box<HealReport>),
-    /// Not everything was restored.
+    /// Some paths were not restored.
     NotRestored {
         /// The worst reason.
         why: Box<Fault>,
         /// The report of the restored files and of the others.
         report: Box<UnsealReport>,
     },
-    /// The new state is decided, but not in all shards yet; the reason.
+    /// The new state is decided, but not all shards have it yet; the reason.
     Unfinished(Box<Fault>),
 }
 
@@ -107,7 +106,7 @@ impl Fault {
         Fault { hint: hint.into(), ..self }
     }
 
-    /// As [`Fault::io`], for a file that is being sealed: a missing one has changed.
+    /// As [`Fault::io`], for a file that is being sealed: if it is missing, it has changed.
     pub(crate) fn source(doing: &str, path: &Path, error: io::Error) -> Fault {
         match error.kind() {
             io::ErrorKind::NotFound => Fault::changed(path),
@@ -115,7 +114,7 @@ impl Fault {
         }
     }
 
-    /// A fault of the system, by the remedy.
+    /// Returns a fault of the system with the kind that fits its remedy.
     pub(crate) fn io(doing: &str, path: &Path, error: io::Error) -> Fault {
         let shown = path.display();
         let failed = || format!("{doing} {shown} failed: {error}");
@@ -163,7 +162,7 @@ impl Fault {
             .hint("run the command again. What was sealed before is as it was")
     }
 
-    /// A structure that cannot be read.
+    /// Reports a structure that cannot be parsed.
     pub(crate) fn format(path: &Path, error: FormatError) -> Fault {
         Fault::new(FaultKind::Damaged, format!("{}: {error}", path.display())).at(path)
     }
@@ -178,7 +177,7 @@ impl Fault {
         Fault::new(FaultKind::Pending, what).at(journal).hint("heal finishes it, and so do seal and unseal")
     }
 
-    /// A change that is decided and was not finished for another fault.
+    /// Reports a decided change that another fault left unfinished.
     pub(crate) fn unfinished(journal: &Path, why: Fault) -> Fault {
         let what = format!("the new state is decided but not all of it is in the shards yet: {}", why.what);
         let when = if matches!(why.kind, FaultKind::Cancelled) { "any" } else { "when that is mended, any" };
@@ -186,7 +185,7 @@ impl Fault {
         Fault::new(FaultKind::Unfinished(Box::new(why)), what).at(journal).hint(hint)
     }
 
-    /// Shards of columns that cannot be used, or else damaged blocks, in a set that is to be
+    /// Reports columns whose shards cannot be used, or else damaged blocks, in a set that is to be
     /// changed.
     pub(crate) fn needs_heal(columns: &[usize], blocks: u64) -> Fault {
         let found = match columns.is_empty() {
@@ -211,7 +210,7 @@ impl Fault {
         Fault::request("nothing to seal was named").hint("name a directory or files; if the shards of a set were here, name another directory of its shards")
     }
 
-    /// A source is not there, or is neither file nor directory.
+    /// Reports a source that is missing, or is neither a file nor a directory.
     pub(crate) fn no_source(path: &Path) -> Fault {
         let what = format!("{} is not there, or is neither a file nor a directory", path.display());
         Fault::new(FaultKind::NoSource, what).at(path).hint("is it mounted? Name what is there")
@@ -222,20 +221,20 @@ impl Fault {
             .hint("choose a power of two from 4096 to 1048576")
     }
 
-    /// A disk of a name that the set does not have.
+    /// Reports a name of a disk that the set does not have.
     pub(crate) fn unknown_disk(name: &[u8], known: &[String]) -> Fault {
         let name = crate::set::names::shown(name);
         Fault::request(format!("the set has no disk called {name}"))
             .hint(format!("it has {}", known.join(", ")))
     }
 
-    /// A pattern or path without a match in the set.
+    /// Reports a pattern or path without a match in the set.
     pub(crate) fn nothing_meant(what: &str) -> Fault {
         Fault::request(format!("nothing that is sealed fits '{what}'"))
             .hint("'pantile info --files' shows the paths of a set")
     }
 
-    /// Originals would be read or written at places that only the set names.
+    /// Reports originals that would be read or written at places that are known only from the set.
     pub(crate) fn places_unknown(disks: Vec<DiskAt>) -> Fault {
         let at: Vec<PathBuf> = disks.iter().map(|at| at.path.clone()).collect();
         let what = format!(
@@ -254,8 +253,8 @@ impl Fault {
         )
     }
 
-    /// A file at a restored path; overwriting does not help if it was requested, or the file is of
-    /// another kind.
+    /// Reports a file at a restored path. The hint suggests overwriting, unless that was already
+    /// requested or the file is of another kind.
     pub(crate) fn in_the_way(path: &Path, asked: bool) -> Fault {
         let (differs, hint) = match asked {
             false => {

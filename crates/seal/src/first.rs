@@ -1,5 +1,5 @@
-//! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once
-//! by a journal.
+//! Seals for the first time: temporary shards are written stripe by stripe, and a journal gives all
+//! of them their names at once.
 
 use crate::apply::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::apply::meta::Meta;
@@ -32,16 +32,16 @@ pub(crate) struct Output {
     pub(crate) file: Box<dyn DiskFile>,
 }
 
-/// Blocks of new stripes on their way from the sources to shards.
+/// Writes blocks of new stripes from the sources to the shards.
 pub(crate) struct Encoder<'a> {
     pub(crate) world: World<'a>,
     pub(crate) geometry: &'a Geometry,
     pub(crate) grid: &'a Grid,
-    /// Where each entry's original is.
+    /// The path of each entry's original.
     pub(crate) paths: &'a [PathBuf],
 }
 
-/// Makes a new set of a name, whose shards the directories get in turn.
+/// Makes a new set with a name, and places its shards in the directories in turn.
 pub(crate) fn first_seal(
     world: World<'_>,
     options: &SealOptions,
@@ -90,7 +90,8 @@ pub(crate) fn first_seal(
     let apart = (mode == Mode::Beside).then(|| Apart::new(&geometry));
     let mut order: Vec<usize> = (0..tree.entries.len()).collect();
     if mode == Mode::Beside && bound.is_none() {
-        // The largest file first, as long as there is most room to keep its blocks apart.
+        // The largest file comes first, while there is still enough room to keep its blocks in
+        // different columns.
         order.sort_by_key(|&index| std::cmp::Reverse(sizes(&tree.entries[index])));
     }
     for index in order {
@@ -140,7 +141,7 @@ pub(crate) fn first_seal(
     let times = (tree.began, tree.seen.as_slice());
     let done = write_all(world, &geometry, &names, &mut manifest, times, &mut report, progress);
     if done.is_err() && world.disk.meta(&names.journal()).is_err() {
-        // Best effort: the error at hand says more than a second one would.
+        // Best effort: the first error is more helpful than that of the removal.
         let _ = remove_temporaries(world.disk, &names);
     }
     done?;
@@ -154,12 +155,12 @@ pub(crate) fn names_exposed(geometry: &Geometry, manifest: &Manifest) -> (Vec<St
     (exposed.iter().take(100).map(name).collect(), exposed.len() as u64)
 }
 
-/// The first of some paths.
+/// Returns the first 100 of some paths, as text.
 fn shown(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().take(100).map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
-/// Paths that the walk left out.
+/// Returns a report of the paths that the walk left out.
 pub(crate) fn left_out(tree: &Tree) -> SealReport {
     SealReport {
         skipped: shown(&tree.skipped),
@@ -174,7 +175,7 @@ pub(crate) fn left_out(tree: &Tree) -> SealReport {
     }
 }
 
-/// The part of a report that is the same for every seal.
+/// Fills the part of a report that is the same for every seal.
 pub(crate) fn describe(
     mut report: SealReport,
     disk: &dyn Disk,
@@ -214,8 +215,8 @@ pub(crate) fn describe(
     report
 }
 
-/// Returns the fault of a new set without a code, with the commands that the user can have meant:
-/// `others` are the sets in the directory.
+/// Returns the fault of a new set without a code, with the commands that the user can have meant.
+/// `others` are the existing sets in the directory.
 fn code_needed(options: &SealOptions, name: &[u8], others: &[Manifest]) -> Fault {
     let out = &options.out;
     let what = format!("there is no set named '{}' in {}", crate::set::names::shown(name), out.display());
@@ -263,13 +264,13 @@ fn code_needed(options: &SealOptions, name: &[u8], others: &[Manifest]) -> Fault
     }
 }
 
-/// Checksums of all blocks, not yet known. A file of holes may have more blocks than fit into
-/// memory.
+/// Allocates the checksums of all blocks, still unknown. A file of holes can have more blocks than
+/// memory can hold checksums for.
 fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), Fault> {
     if !manifest.checksums {
         return Ok(());
     }
-    // The manifest has them once more when it is written.
+    // The encoded manifest contains a second copy of the checksums.
     let need = 2 * data_checksum_bytes(manifest) + parity_checksum_bytes(geometry, manifest);
     let is_room = Vec::<u8>::new().try_reserve_exact(usize::try_from(need).unwrap_or(usize::MAX)).is_ok();
     if !is_room {
@@ -297,14 +298,15 @@ fn parity_checksum_bytes(geometry: &Geometry, manifest: &Manifest) -> u64 {
     8 * manifest.stripes * geometry.parity.iter().map(|p| p.len() as u64).sum::<u64>()
 }
 
-/// Asked before anything is allocated for each block. The manifest has no checksums yet.
+/// Checks the free room, before anything is allocated for each block. The manifest has no checksums
+/// yet.
 fn check_room(
     world: World<'_>,
     geometry: &Geometry,
     manifest: &Manifest,
     names: &Names,
 ) -> Result<(), Fault> {
-    // Two copies of each, and the gap between them.
+    // Each shard has two copies of the metadata, and a gap between them.
     let manifest_bytes = manifest.encode().len() as u64 + data_checksum_bytes(manifest);
     let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + BODY_OFFSET + 4096;
     let need = |column: usize| {
@@ -315,7 +317,7 @@ fn check_room(
     check_free(world.disk, geometry.stored_columns().map(need))
 }
 
-/// Refuses a need that exceeds the free room on the file system of a directory.
+/// Refuses the work if it needs more than the free room on the file system of a directory.
 pub(crate) fn check_free(disk: &dyn Disk, needs: impl Iterator<Item = (PathBuf, u64)>) -> Result<(), Fault> {
     let mut systems: HashMap<Option<u64>, (PathBuf, u64)> = HashMap::new();
     for (dir, need) in needs {
@@ -400,8 +402,8 @@ fn source_path(manifest: &Manifest, entry: &Entry) -> PathBuf {
 }
 
 impl Encoder<'_> {
-    /// Reads the files of new stripes, computes parity and checksums, and writes everything to the
-    /// shards; the bytes read.
+    /// Reads the files of new stripes, computes parity and checksums, and writes all blocks to the
+    /// shards; returns the number of bytes read.
     pub(crate) fn encode(
         &self,
         stripes: std::ops::Range<u64>,
@@ -429,8 +431,8 @@ impl Encoder<'_> {
         Ok(bytes_read)
     }
 
-    /// Reads the data cells from the sources and notes the checksums of their blocks; the bytes of
-    /// files read.
+    /// Reads the data cells from the sources and notes the checksums of their blocks; returns the
+    /// number of bytes read from files.
     fn fill(&self, window: &mut Window, entries: &mut [Entry]) -> Result<u64, Fault> {
         let block = self.geometry.block();
         let part = window.bytes(0..window.count());
@@ -452,7 +454,8 @@ impl Encoder<'_> {
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
                 let reader = Reader::of_listed(self.world.disk);
-                // A file that became shorter is sealed as read, padded with zeros, and reported.
+                // A file that became shorter is sealed as it is read, padded with zeros, and
+                // reported as changed.
                 let read = read_file_blocks(reader, path, &shared[run.entry], block, run.block, bytes)
                     .map_err(|e| Fault::source("reading", path, e))?;
                 bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
@@ -481,7 +484,7 @@ impl Encoder<'_> {
         matches!(&entry.kind, EntryKind::File { crcs, .. } if !crcs.is_empty())
     }
 
-    /// Computes the parity, each thread a part of the bytes.
+    /// Computes the parity. Each thread computes a part of the bytes.
     fn compute(&self, window: &mut Window) -> Result<(), Fault> {
         let len = window.count() * window.block;
         let piece = len.div_ceil(self.world.threads.max(1)).next_multiple_of(4096);
@@ -502,7 +505,8 @@ impl Encoder<'_> {
         })
     }
 
-    /// Writes every stored cell, each thread some shards, and notes the checksums of parity.
+    /// Writes every stored cell and notes the checksums of parity. Each thread writes some of the
+    /// shards.
     fn write(&self, window: &Window, outputs: &[Output], meta: &mut Meta) -> Result<(), Fault> {
         let first = window.stripes.start;
         let tables = meta.parts(self.geometry, window.stripes.clone());

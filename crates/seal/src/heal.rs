@@ -1,5 +1,5 @@
-//! Repairing the findings of a scan: lost shards are rebuilt and bad originals restored, each by a
-//! temporary file and a rename.
+//! Repairs the findings of a scan. Lost shards are rebuilt and bad originals restored, each as a
+//! temporary file that is then renamed.
 
 mod originals;
 
@@ -40,13 +40,13 @@ pub(crate) fn heal(
             .at(path)
             .hint("to heal it alone, name it behind --: 'pantile heal DIR -- PATH'"));
     }
-    // Before the scan, which takes long; a missing directory needs no lock yet.
+    // This comes before the scan, which takes long. A missing directory needs no lock yet.
     set.manifest.features.check_writable().map_err(|error| Fault::format(&set.names.dir, error))?;
     let held = lock_out(set, options)?;
     crate::apply::repair::finish(set, progress)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
-    // Checked before the first write or removal, which changes directories.
+    // Directories are examined before the first write or removal, which changes them.
     let files: Vec<(usize, Way)> = match set.manifest.mode {
         Mode::Full => Vec::new(),
         Mode::Beside => {
@@ -59,8 +59,8 @@ pub(crate) fn heal(
     report.strays_removed = remove_strays(set);
     let mut columns = columns_to_write(set, &report.found, &damage);
     if report.found.losses.is_some() {
-        // With the journal of an unfinished change the lost content may be recovered from these
-        // very shards.
+        // These shards stay as they are: with the journal of an unfinished change, the lost content
+        // may be recovered from them.
         let kept = [set.waiting.clone(), set.newer()].concat();
         columns.retain(|column| !kept.contains(column));
     }
@@ -72,7 +72,7 @@ pub(crate) fn heal(
     name_misnamed(set, &mut report);
     let _held_since = match &options.out {
         Some(out) if held.is_none() && !columns.is_empty() => {
-            // On failure each of its shards is reported.
+            // If this fails, each shard for this directory is reported.
             let _ = set.world.disk.make_root(out, ROOT_DIR);
             lock_out(set, options)?
         }
@@ -95,7 +95,7 @@ pub(crate) fn heal(
     verdict(report)
 }
 
-/// Repairs some originals beside their parity, and no shard.
+/// Repairs some originals beside their parity, but no shard.
 fn heal_part(
     set: &mut Set<'_>,
     options: &HealOptions,
@@ -108,7 +108,7 @@ fn heal_part(
         .hint("to get files back from it, use 'pantile unseal' with --include"));
     }
     let mut chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
-    // The content of a name is that of its file.
+    // The content of a hard link is that of its file.
     let files: Vec<usize> = chosen.iter().map(|&entry| set.content_of(entry)).collect();
     chosen.extend(files);
     chosen.sort_unstable();
@@ -124,12 +124,12 @@ fn heal_part(
     verdict(report)
 }
 
-/// The rights of originals that are written again.
+/// Returns the rights of originals that are written again.
 fn rights(set: &Set<'_>, options: &HealOptions) -> Rights {
     Rights::of_new(set.world.disk, options.modes)
 }
 
-/// The report of a heal that has written nothing yet.
+/// Returns the report of a heal that has written nothing yet.
 fn before_healing(set: &Set<'_>, found: VerifyReport, damage: &Damage) -> HealReport {
     HealReport {
         left_changed: left_changed(set, &found),
@@ -150,7 +150,7 @@ fn before_healing(set: &Set<'_>, found: VerifyReport, damage: &Damage) -> HealRe
     }
 }
 
-/// Originals that were changed since they were sealed.
+/// Returns the originals that were changed since they were sealed.
 fn left_changed(set: &Set<'_>, found: &VerifyReport) -> Vec<String> {
     let is_left = |file: &&FileReport| {
         set.manifest.mode == Mode::Beside
@@ -159,7 +159,7 @@ fn left_changed(set: &Set<'_>, found: &VerifyReport) -> Vec<String> {
     found.files.iter().filter(is_left).map(|file| file.path.clone()).collect()
 }
 
-/// The outcome: the report, or a fault with it.
+/// Returns the report, or a fault that contains it.
 fn verdict(report: HealReport) -> Result<HealReport, Fault> {
     match report.found.losses.clone() {
         Some(losses) => Err(Fault::too_much_lost(losses, Some(report))),
@@ -175,18 +175,19 @@ fn verdict(report: HealReport) -> Result<HealReport, Fault> {
     }
 }
 
-/// The number of paths, and the first with its reason.
+/// Returns the number of paths as text, and the first path with its reason.
 fn with_first(which: &str, all: &[NotDone]) -> String {
     let first = all.first().map_or(String::new(), |one| format!("; the first, {}: {}", one.path, one.reason));
     format!("{which}: {}{first}", all.len())
 }
 
-/// Excludes shards of a later state from writing: that state returns with its other shards.
+/// Leaves shards of a later state unwritten: that state can be recovered once its other shards
+/// return.
 fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) {
     let Some(newer) = set.newer_state() else { return };
     let have = set.manifest.generation.0;
     let lack = newer.lack.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    // After a cut-off change the missing part is in the present shards.
+    // If a change was cut off, the present shards already hold what the later state lacks.
     let unfinished = set.unfinished().filter(|unfinished| unfinished.generation == newer.generation);
     let journal = unfinished.map_or_else(String::new, |unfinished| {
         format!(" or, if that change was cut off, the directory of its journal, {},", unfinished.journal)
@@ -203,9 +204,9 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
     });
 }
 
-/// Returns the originals that can be healed: none if only the set names their place, and none
-/// beside shards of a later state without a readable manifest. The present files may have been
-/// sealed then, the restored ones were not.
+/// Returns the originals that can be healed. There are none if only the set names their place.
+/// There are none either if there are shards of a later state without a readable manifest: the
+/// present files may have been sealed in that state, but the restored ones were not.
 fn hold_back(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,
@@ -237,8 +238,8 @@ fn hold_back(
     Vec::new()
 }
 
-/// Holds back the originals of a disk whose folder is missing: its parent can be another disk,
-/// which they would fill.
+/// Leaves out the originals of a disk whose folder is missing: its parent may be on another disk,
+/// which the originals would fill.
 fn hold_back_missing(set: &Set<'_>, files: Vec<(usize, Way)>, report: &mut HealReport) -> Vec<(usize, Way)> {
     let entries = &set.manifest.entries;
     let is_dir = |index: usize| {
@@ -264,7 +265,7 @@ fn hold_back_missing(set: &Set<'_>, files: Vec<(usize, Way)>, report: &mut HealR
     files
 }
 
-/// Holds back the originals of a disk that is not mounted: its folder is empty, and restored files
+/// Leaves out the originals of a disk that is not mounted: its folder is empty, and restored files
 /// would fill another disk.
 fn hold_back_unmounted(
     set: &Set<'_>,
@@ -292,7 +293,7 @@ fn hold_back_unmounted(
     files
 }
 
-/// Holds back shards of a disk that is not mounted: they would fill another disk.
+/// Leaves out the shards of a disk that is not mounted: they would fill another disk.
 fn hold_back_unmounted_shards(
     set: &Set<'_>,
     columns: &mut Vec<usize>,
@@ -313,10 +314,9 @@ fn hold_back_unmounted_shards(
     });
 }
 
-/// Opens the sources to write, if that may be.
+/// Opens the sources for writing, if that is permitted.
 ///
-/// Errors: originals would be read or written for repair that only the set
-/// names.
+/// Errors: originals would have to be read or repaired at places that only the set names.
 fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), Fault> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
     if set.places.are_known() {
@@ -327,7 +327,7 @@ fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Locks the directory of lost shards, if it exists.
+/// Locks the output directory for lost shards, if it exists.
 fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, Fault> {
     match &options.out {
         Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock(out).map(Some),
@@ -348,13 +348,13 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
     found.retain(|path| path.file_name().and_then(stray_of) == Some(own.as_str()));
     found.sort_unstable();
     found.dedup();
-    // Best effort: a leftover file is harmless.
+    // Best effort: leftover files are harmless.
     found.retain(|path| disk.remove(path).is_ok());
     let _ = crate::apply::journal::remove_temporaries(disk, &set.names);
     found.iter().map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
-/// Names the shards that could not get their own names back.
+/// Reports the shards that could not get their own names back.
 fn name_misnamed(set: &Set<'_>, report: &mut HealReport) {
     for (column, (path, status)) in &set.status {
         if let Some(own) = set.misnamed(*column, path).filter(|_| status.is_usable()) {
@@ -366,7 +366,7 @@ fn name_misnamed(set: &Set<'_>, report: &mut HealReport) {
     }
 }
 
-/// The columns of damaged shards that can be improved.
+/// Returns the columns of damaged shards that can be improved.
 fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec<usize> {
     let stripes = set.manifest.stripes;
     found
@@ -377,15 +377,15 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
         .filter(|&column| {
             let gone = damage.stripes_gone(|cell| set.geometry.place[cell.usize()].0 == column);
             let lost = set.shards[column].is_none();
-            // Without checksums no mark shows a block that was not recovered, or that depends on
-            // doubtful ones.
+            // Without checksums no mark would show that a block was not recovered, or that it
+            // depends on doubtful blocks.
             let marked = set.manifest.checksums || (gone == 0 && (damage.doubtful.is_empty() || !lost));
             marked && (gone < stripes || stripes == 0)
         })
         .collect()
 }
 
-/// Rebuilds shards; as root among the shards of a user, for that user.
+/// Rebuilds shards. If root does so among the shards of a user, that user gets them.
 fn heal_shards(
     set: &Set<'_>,
     columns: &[usize],
@@ -422,20 +422,21 @@ fn heal_shards(
     done
 }
 
-/// A shard that is rebuilt.
+/// A shard that is to be rebuilt, and where.
 struct Replacement {
     column: usize,
-    /// A change was prepared in the present shard: all content behind its blocks stays at its
-    /// place.
+    /// True if a change was prepared in the present shard: then all bytes behind its blocks stay
+    /// where they are.
     is_prepared: bool,
-    /// The replaced file: the target of a link, not the link.
+    /// The file to be replaced: the target of a link, not the link.
     path: PathBuf,
     temp: PathBuf,
-    /// A shard of another set that is moved aside.
+    /// The path to which a foreign file at the shard's path is moved first; `None` if there is
+    /// none.
     aside: Option<PathBuf>,
 }
 
-/// The place where a shard is rebuilt; or the path where it cannot be, and the reason.
+/// Returns where a shard is rebuilt; or the path where it cannot be, and the reason.
 fn replacement(
     set: &Set<'_>,
     column: usize,
@@ -443,12 +444,12 @@ fn replacement(
 ) -> Result<Replacement, (PathBuf, String)> {
     let disk = set.world.disk;
     let home = set.names.shard(column);
-    // A broken shard under the name of another column is not replaced there.
+    // A broken shard under the name of another column is not replaced at its present path.
     let bears_another = |found: &Path| {
         let named = found.file_name().and_then(|file| column_of(file, &set.names.name));
         named.is_some_and(|named| named != column)
     };
-    // In a shard's place may be the copy of another shard; it is moved aside, not replaced.
+    // At a shard's path there may be the copy of another shard. It is moved aside, not replaced.
     let copy = |path: &Path| {
         let copy =
             set.superfluous.iter().find(|copy| copy.status.is_usable() && Path::new(&copy.path) == path);
@@ -456,12 +457,13 @@ fn replacement(
     };
     let aside = |path: &Path, whose: &str| Some(free_name(disk, path, whose));
     let (path, aside) = match (&set.shards[column], &options.out, set.status.get(&column)) {
-        // A shard that is read in the place of its own is a copy, and stays one.
+        // A shard that can be read is rebuilt where it is, even if it has another name than its
+        // own.
         (Some(shard), _, Some((told, _))) if *told == shard.path => (shard.path.clone(), None),
         (None, Some(out), known) => {
             let path = out.join(home.file_name().unwrap_or_default());
             match known.filter(|(found, _)| spelt_one_way(found) == spelt_one_way(&path)) {
-                // Any other file there is foreign, most likely of another set.
+                // Any other file at that path is foreign, most likely of another set.
                 None if disk.meta(&path).is_ok() => {
                     let reason = "a file stands there that is none of the set's; move it away, or heal to another directory";
                     return Err((path, reason.into()));
@@ -473,12 +475,12 @@ fn replacement(
                 _ => (path, None),
             }
         }
-        // Foreign data: it is moved aside, not replaced.
+        // Data of another set is moved aside, not replaced.
         (_, _, Some((found, ShardStatus::OtherSet { set: other }))) if *found == home => {
             let to = aside(&home, &format!("of-{other}"));
             (home, to)
         }
-        // Names were exchanged, and without a header the column of this one is unknown.
+        // Names were exchanged. Without a header the column of this file is unknown.
         (Some(shard), _, Some((found, ShardStatus::Unreadable { .. })))
             if *found == home && set.misnamed(column, &shard.path).is_some() =>
         {
@@ -538,16 +540,16 @@ fn replacement(
     Ok(Replacement { column, is_prepared, path: to, temp, aside })
 }
 
-/// The replaced file of a rebuilt shard.
+/// The file that is replaced when a shard is rebuilt.
 enum Behind {
     /// The file at this path: the usual one, or the target of a link.
     This(PathBuf),
-    /// A link to another file than a shard of this set: its maker does not decide where others
-    /// write.
+    /// A link to a file that is not a shard of this set: the maker of the link must not decide
+    /// where other users write.
     Stranger,
 }
 
-/// The file that a write to a shard's path reaches; or the reason why there is none.
+/// Returns the file that a write to a shard's path reaches; or the reason why there is none.
 fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, String> {
     let disk = set.world.disk;
     let to = resolve(disk, path).map_err(|error| error.to_string())?;
@@ -555,15 +557,15 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         return Ok(Behind::This(to));
     }
     let dir = parent(&to);
-    // The target is missing: then the user must have named the directory, or have sealed the set
-    // here and made the link, whose target has the shard's name.
+    // The target is missing. Then the user must have named its directory, or else have sealed the
+    // set on this machine and made the link, whose target must have the shard's name.
     let is_meant = || {
         let is_shard = to.file_name() == set.names.shard(column).file_name();
         let is_own_link = || disk.meta(path).is_ok_and(|link| is_own(&link));
         set.places == Places::Recorded && is_shard && is_own_link()
     };
-    // A new disk has the former mount point and no other directory. Without that it is most likely
-    // not mounted: no file is written in its place.
+    // A new disk has the former mount point, but no directories: the missing one is created. If its
+    // parent is missing too, the disk is most likely not mounted, and no file is written there.
     let is_made = || disk.root(&parent(&dir), Access::Read).is_ok() && disk.make_root(&dir, ROOT_DIR).is_ok();
     if disk.list(&dir).is_err() && !(is_meant() && is_made()) {
         return Err(format!(
@@ -589,7 +591,7 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
     }
 }
 
-/// A free name that begins with that of a file.
+/// Returns a free name that begins with the name of a file.
 pub(crate) fn free_name(disk: &dyn Disk, path: &Path, whose: &str) -> PathBuf {
     let name = |more: u32| {
         let mut name = path.as_os_str().to_os_string();
@@ -662,7 +664,8 @@ fn write_shards(
     Ok(())
 }
 
-/// Leaves out the shards that cannot be written: a fault of one target is no fault of the others.
+/// Leaves out the shards that cannot be written, so that a fault of one target does not stop the
+/// others.
 fn give_up(
     disk: &dyn Disk,
     failed: Vec<(usize, Fault)>,
@@ -680,8 +683,8 @@ fn give_up(
     }
 }
 
-/// Copies the bytes behind the blocks of a shard: its meta area, and those that a possibly decided
-/// change has appended. Unreadable bytes are lost.
+/// Copies the bytes behind the blocks of a shard: its meta area, and the bytes that a possibly
+/// decided change has appended. Unreadable bytes are lost.
 fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
     const PIECE_BYTES: usize = 1 << 20;
     let mut at = shard.header.body_end().unwrap_or(BODY_OFFSET);
@@ -699,7 +702,7 @@ fn not_done(path: &Path, error: &Fault) -> NotDone {
     NotDone { path: crate::set::names::shown_path(&path), reason: error.to_string() }
 }
 
-/// In a doubtful stripe a computed block is as doubtful as its inputs.
+/// Counts the computed blocks of doubtful stripes as lost: they are as doubtful as their inputs.
 fn forget_doubtful(window: &mut Window, damage: &Damage) {
     for run in damage.doubtful_in(window.stripes.clone()) {
         for i in window.places(&run) {
@@ -709,8 +712,8 @@ fn forget_doubtful(window: &mut Window, damage: &Damage) {
     }
 }
 
-/// Writes the columns' blocks and notes their checksums. A lost block keeps its checksum, or gets
-/// the one for unknown content, so that it stays known as lost.
+/// Writes the blocks of the columns and notes their checksums. A lost block keeps its checksum, or
+/// gets the one for unknown content, so that it still counts as lost later.
 fn write_window(
     set: &Set<'_>,
     window: &mut Window,
@@ -728,7 +731,7 @@ fn write_window(
                 let stripe = window.stripes.start + i as u64;
                 if !have {
                     let bytes = window.bytes(i..i + 1);
-                    // The present bytes may be nearly right, and are kept for examination.
+                    // The present bytes may be nearly right, so they are kept for examination.
                     let kept = set.shards[output.column].as_ref().zip(set.geometry.place[cell.usize()].1);
                     let buffer = &mut window.arena.get_mut(cell.usize())[bytes];
                     buffer.fill(0);
@@ -737,7 +740,8 @@ fn write_window(
                     }
                 }
                 if set.manifest.checksums && set.geometry.lane_of[cell.usize()].is_none() {
-                    // A copied block keeps its checksum: it may be wrong unnoticed.
+                    // A copied block keeps its checksum, since it may be wrong without anyone
+                    // noticing.
                     let crc = match have && (set.judge || window.lost[i].contains(cell)) {
                         true => Crc64::of(window.block(cell, i)),
                         false => set.expected(cell, stripe).unwrap_or(Crc64::UNKNOWN),
@@ -756,7 +760,7 @@ fn write_window(
     failed
 }
 
-/// Headers, owner, sync, rename.
+/// Writes the headers, sets the owner, syncs and renames the finished shards.
 fn finish_shards(
     set: &Set<'_>,
     (columns, outputs): (&mut Vec<&Replacement>, &mut Vec<Output>),
@@ -779,7 +783,8 @@ fn finish_shards(
             let twice = [header.encode(), header.encode()].concat();
             output.file.write_at(&twice, 0).map_err(|e| Fault::io("writing", &output.path, e))?;
         }
-        // Files touched before must not look as if they were sealed since.
+        // The shards get the time of the last seal: a file that was touched before this heal must
+        // still count as touched.
         set.sealed_at.iter().for_each(|&time| set_back(&*output.file, time));
         if let Some((owner, group)) = owner {
             let given = output.file.set_owner(owner, group);

@@ -6,8 +6,9 @@
 //! only, and the original files are the data. [`verify`] finds missing and silently wrong blocks,
 //! [`heal`] repairs them, and [`seal`] run again writes only changes.
 //!
-//! Invariants, after a kill at any moment: the state before or the state after is there in full; a
-//! file that was changed since sealing is never repaired back; no damaged block gets new parity.
+//! Invariants, after a kill at any moment: the set has either the whole state before or the whole
+//! state after; a file that was changed since sealing is never repaired back; no damaged block gets
+//! new parity.
 //!
 //! ```no_run
 //! use pantile_seal::*;
@@ -21,7 +22,7 @@
 //!
 //! Two rooms: `apply` writes, behind a journal and in batches; `set` finds the state of a set, once
 //! `apply` has finished its journals. The commands (`seal` with `first` and `update`, `heal`,
-//! `unseal`) stand above both.
+//! `unseal`) use both.
 //!
 //! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`]
 //! alone.
@@ -62,8 +63,8 @@ pub use report::{
     VerifyReport,
 };
 
-/// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
-/// would look like it.
+/// Returns a path as the text that reports show. A byte that is not UTF-8 is written `\xHH`, and so
+/// is a backslash that could be mistaken for the start of such an escape.
 pub fn path_text(path: impl AsRef<std::path::Path>) -> String {
     set::names::shown_path(&path)
 }
@@ -106,7 +107,7 @@ pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<P
 
 /// Writes a pin of the state that was just sealed, and of no later one.
 ///
-/// Errors: also [`FaultKind::Changed`].
+/// Errors: as [`pin`], and [`FaultKind::Changed`] if the set has another state now.
 pub fn pin_sealed(
     set: &SetPaths,
     sealed: &SealReport,
@@ -126,9 +127,9 @@ pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, Fault> {
     System::new().world().list(set, select)
 }
 
-/// Checks the patterns of paths that a set leaves out.
+/// Checks the patterns of the paths that a set leaves out.
 ///
-/// Errors: the first that cannot be read, or too many of them.
+/// Errors: the first pattern that cannot be parsed, or too many patterns.
 pub fn check_left_out(left_out: &LeftOut) -> Result<(), Fault> {
     set::select::Patterns::of(left_out).map(drop)
 }
@@ -184,7 +185,8 @@ impl World<'_> {
         set.refuse_unnamed_sources()?;
         set::renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
-        // Checked blocks belong to the set, even during a change of another command.
+        // Blocks that match their checksums are sealed content even if another command changed the
+        // set in between; any other result is refused then.
         if done.is_err() || !set.judge {
             set.refuse_if_changed()?;
         }

@@ -7,12 +7,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// A path without links, as the kernel follows them.
+/// Returns a path without links, as the kernel resolves it.
 pub(crate) fn kernel_path(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
-/// True for a file or directory by which the kernel shows the open files of processes.
+/// True for a file or directory in `/proc`, by which the kernel shows the open files of processes.
 pub(crate) fn is_of_kernel(seen: &OwnedFd) -> bool {
     rustix::fs::fstatfs(seen).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
@@ -20,10 +20,10 @@ pub(crate) fn is_of_kernel(seen: &OwnedFd) -> bool {
 /// The most links that the system follows.
 const LINKS_MOST: usize = 40;
 
-/// Where a path below a root leads: to itself, or along its links to a file that may not be there.
-/// The directories that links lead to become roots to be read.
+/// Returns where a path below a root leads: the path itself, or the target of its links, which may
+/// be missing. The directories of targets become roots for reading.
 ///
-/// Errors: `PermissionDenied` for a link of the kernel's, such as those below `/proc/self/fd`.
+/// Errors: `PermissionDenied` for a link of the kernel, such as those below `/proc/self/fd`.
 pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS_MOST {
@@ -37,7 +37,7 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         }
         let to = parent(&path).join(link.target()?);
         match disk.root(&parent(&to), Access::Read) {
-            // In a missing directory the target is missing, too.
+            // If the directory is missing, so is the target.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => path = to,
         }

@@ -1,8 +1,8 @@
-//! Names of disks: the name of a sealed path in the set.
+//! Names of disks: the name under which a set knows a sealed path.
 //!
-//! A path is named by its last component, and by more of its components if several would have one
-//! name; `--disk NAME=PATH` names it. An existing set keeps its names: a path is known by `--disk`,
-//! by its sealed or last recorded place, or by its name.
+//! A path is named by its last component, and by more of its components if several paths would get
+//! one name; `--disk NAME=PATH` sets the name. An existing set keeps its names: it recognises a
+//! path by `--disk`, by its sealed or last recorded place, or by its name.
 
 use crate::Fault;
 use crate::disk::{Access, Disk, MetaKind};
@@ -100,8 +100,8 @@ fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), Fault> {
     }
 }
 
-/// The sources of a new set. One directory alone is restored as the target itself, unless it was
-/// given a name.
+/// Returns the sources of a new set. A single directory is restored as the target itself, unless
+/// the user gave it a name.
 pub(crate) fn first(given: &[Given]) -> Result<Vec<Source>, Fault> {
     match given {
         [] => Err(Fault::no_sources()),
@@ -115,24 +115,25 @@ pub(crate) fn first(given: &[Given]) -> Result<Vec<Source>, Fault> {
     }
 }
 
-/// The sources of a set that is there: those that it knows, in its order, then new ones. If only
-/// disks were named, those that were not are where the record says.
+/// Returns the sources of an existing set: those that it knows, in its order, then new ones. If
+/// only disks were named, all other disks are taken from the places in the record.
 ///
-/// Errors: a path that only the name knows, unless the disks were `moved`; several that were.
+/// Errors: a path that is recognised only by its name, unless the disks were `moved`; several moved
+/// disks that cannot be matched with the paths.
 pub(crate) fn again(
     disk: &dyn Disk,
     (mut given, moved): (Vec<Given>, bool),
     known: &[Source],
     record: Option<&Record>,
 ) -> Result<Vec<Source>, Fault> {
-    // By given path the source that it is.
+    // For each given path, the index of the known source that it is.
     let mut is: Vec<Option<usize>> = vec![None; given.len()];
     let only_named = given.iter().all(|at| at.name.is_some());
     for (at, given) in given.iter().enumerate() {
         let Some(name) = &given.name else { continue };
         claim(&mut is, at, known.iter().position(|source| disk_name(source) == *name));
     }
-    // One disk alone is known by any name.
+    // The only disk of a set is recognised by any name.
     if let (1, [Given { name: Some(_), .. }]) = (known.len(), &given[..]) {
         is[0] = Some(0);
     }
@@ -201,7 +202,7 @@ pub(crate) fn again(
     Ok(sources.into_iter().map(|(_, source)| source).collect())
 }
 
-/// Notes that a path is a source, if neither has another.
+/// Notes that a path is a known source, unless either was matched before.
 fn claim(is: &mut [Option<usize>], at: usize, index: Option<usize>) {
     if is[at].is_none() && !is.contains(&index) {
         is[at] = index;
@@ -216,7 +217,7 @@ fn last_name(path: &Path) -> Option<Vec<u8>> {
     path.file_name().map(|name| name.as_bytes().to_vec())
 }
 
-/// Names for paths that a set does not know yet, each different from all others.
+/// Returns names for paths that a set does not know yet, all different.
 fn new_names(given: &[&Given], known: &[Source]) -> Result<Vec<Vec<u8>>, Fault> {
     let mut taken: Vec<Vec<u8>> = known.iter().map(disk_name).collect();
     for at in given {
@@ -250,7 +251,7 @@ fn new_names(given: &[&Given], known: &[Source]) -> Result<Vec<Vec<u8>>, Fault> 
     Ok(names)
 }
 
-/// The last name of a path, then the last two, and so on: `films`, `disk1-films`, ..
+/// Returns the last component of a path, then the last two, and so on: `films`, `disk1-films`, ..
 fn longer_names(path: &Path) -> impl Iterator<Item = Vec<u8>> {
     let parts: Vec<Vec<u8>> = path
         .components()

@@ -11,13 +11,13 @@ pub use pantile_format::Mode;
 
 /// Receives the progress of the work, and can cancel it.
 pub trait Progress {
-    /// A new part of the work begins, of about this many bytes.
+    /// Begins a new part of the work, of about this many bytes.
     fn phase(&mut self, name: &'static str, total_bytes: u64);
-    /// The number of bytes done since the last call.
+    /// Adds the number of bytes done since the last call.
     fn advance(&mut self, bytes: u64);
-    /// A line for the user; the work goes on.
+    /// Shows a line to the user; the work continues.
     fn warn(&self, _text: &str) {}
-    /// Asked often; `true` ends the work at a safe point with `FaultKind::Cancelled`.
+    /// Returns true to end the work at a safe point with `FaultKind::Cancelled`; called often.
     fn cancelled(&self) -> bool {
         false
     }
@@ -35,51 +35,52 @@ impl Progress for Silent {
 /// for a new one.
 #[derive(Clone)]
 pub struct SealOptions {
-    /// Directories and files. One directory is the root itself; several sources are kept apart by
-    /// their names.
+    /// Directories and files. A single directory is the root of the restored tree; several sources
+    /// are kept apart by their names.
     pub sources: Vec<PathBuf>,
-    /// More sources, by their names as disks of the set. If no other source is named, the other
-    /// disks of the set are at their recorded places.
+    /// More sources, by their names as disks of the set. If only `disks` are named, the recorded
+    /// places of the other disks are used.
     pub disks: Vec<DiskAt>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
-    /// More directories, as on other disks: `out` and these get the shards in turn, and links to
-    /// the shards in the others.
+    /// More directories, as on other disks. `out` and these get the shards in turn, and each also
+    /// gets links to the shards in the others.
     pub more_out: Vec<PathBuf>,
     /// The name of the set; the name of the first source unless given.
     pub name: Option<OsString>,
-    /// The code; needed the first time.
+    /// The code; required for a new set.
     pub code: Option<Code>,
-    /// Data is stored too (the default), or parity beside the original files.
+    /// Full: the shards hold the data too (the default). Beside: they hold parity only, beside the
+    /// original files.
     pub mode: Option<Mode>,
     /// True if each block has a checksum (the default).
     pub checksums: Option<bool>,
-    /// Bytes of a block, a power of two from 4096 to 1048576; chosen from the size of the data
-    /// unless given.
+    /// Bytes of a block, a power of two from 4096 to 1048576. `None` chooses it from the size of
+    /// the data.
     pub block_len: Option<u64>,
-    /// The named sources are the sealed ones, in another place now. Otherwise another place is
-    /// refused: another tree of the same name would replace the sealed one.
+    /// True if the named sources are the sealed ones, at another place now. Without this, a source
+    /// at another place is refused, since a different tree of the same name would replace the
+    /// sealed one.
     pub moved: bool,
-    /// The directory of this user's records of sets; none is written unless given.
+    /// The directory of this user's records of sets; without it no record is written.
     pub records: Option<PathBuf>,
-    /// Reads every file, and counts one with other content as changed. Otherwise files with
-    /// unchanged size and times are not read, and a file of the same size and time of modification
-    /// that was touched and has other content is refused: damaged or changed.
+    /// Reads every file, and counts those with other content as changed. Without this, a file with
+    /// unchanged size and times is not read. One with unchanged size and mtime that was touched and
+    /// has other content is then refused as damaged or changed.
     pub read_all: bool,
-    /// Forgets sources of the set that are not named. Otherwise each must be named if it has a
-    /// column of its own.
+    /// Forgets sources of the set that are not named. Without this, every source that has its own
+    /// column must be named.
     pub forget: bool,
-    /// Beside originals, several sources share all data columns, as one source does, and do not
-    /// have a column each. Of a new set only.
+    /// Beside originals: lets several sources share all data columns, as a single source does,
+    /// instead of having separate columns. Only for a new set.
     pub shared: bool,
-    /// Counts a file of the sealed size and an earlier time, of which few blocks differ, as changed; so
-    /// does `read_all`.
-    /// Otherwise it is refused: damaged or changed.
+    /// Counts a file as changed if it has the sealed size and an earlier mtime, and few of its
+    /// blocks differ. So does `read_all`. Without either it is refused as damaged or changed.
     pub accept_changes: bool,
-    /// As [`SetPaths::effort`], of the existing set.
+    /// As [`SetPaths::effort`], for the existing set.
     pub effort: Option<u64>,
-    /// The paths that are left out from now on, by patterns as in a `.gitignore` at the top of each
-    /// source; the set keeps them.
+    /// The patterns of the paths that are left out from now on, as in a `.gitignore` at the top of
+    /// each source. The set stores them.
     pub left_out: Option<LeftOut>,
     /// The number of missing files that may be forgotten without a request.
     pub removed_max: FilesMax,
@@ -89,11 +90,11 @@ pub struct SealOptions {
     pub dry_run: bool,
 }
 
-/// Largest number of files of a source that are forgotten or changed without a request. More are
-/// missing from a disk that is not mounted, or changed by malware.
+/// Largest number of files of a source that are forgotten or changed without a request. More of
+/// them suggest a disk that is not mounted, or malware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilesMax {
-    /// Half of them, or ten; and in a directory that is empty now, ten.
+    /// Half of the files, or ten if that is more; ten in a directory that is empty now.
     #[default]
     Half,
     /// This number.
@@ -102,7 +103,7 @@ pub enum FilesMax {
     Percent(u64),
 }
 
-/// Number of files that an owner who tidies up removes.
+/// The number of files that a user can remove without a question, as when tidying up.
 pub(crate) const FEW: u64 = 10;
 
 impl FilesMax {
@@ -117,7 +118,7 @@ impl FilesMax {
 }
 
 impl SealOptions {
-    /// Everything by default: an existing set is brought up to date.
+    /// Takes the defaults for everything else: an existing set is brought up to date.
     pub fn new(sources: Vec<PathBuf>, out: PathBuf) -> SealOptions {
         SealOptions {
             sources,
@@ -153,19 +154,20 @@ pub struct DiskAt {
     pub path: PathBuf,
 }
 
-/// Which set: directories that hold shards, or shards by their path, in any number.
+/// Selects a set by directories that hold shards, or by paths of shards, in any number.
 #[derive(Clone, Debug, Default)]
 pub struct SetPaths {
     /// Directories and shards.
     pub paths: Vec<PathBuf>,
-    /// The name of the set, as reports have it, or its UUID, if several lie there.
+    /// The name of the set, as reports show it, or its UUID, if several sets are at these paths.
     pub name: Option<String>,
-    /// Present places of disks, if not as sealed or last recorded.
+    /// Present places of disks, unless they are where they were sealed or last recorded.
     pub disks: Vec<DiskAt>,
-    /// A pin that the set must fit: another manifest is refused, another block is lost.
+    /// A pin that the set must match: another manifest is refused, and a block that differs counts
+    /// as lost.
     pub pin: Option<PathBuf>,
-    /// The most work for a set of unknown origin, in steps of about a microsecond; the least there
-    /// is unless given. See docs/limits.md.
+    /// The most work for a set of unknown origin, in steps of about a microsecond. `None` is the
+    /// smallest limit. See docs/limits.md.
     pub effort: Option<u64>,
     /// The directory of this user's records of sets. Originals are written to only if `disks` names
     /// their places, or a record has them.
@@ -173,24 +175,24 @@ pub struct SetPaths {
 }
 
 impl SetPaths {
-    /// The one set with shards in a directory.
+    /// Selects the only set with shards in a directory.
     pub fn dir(path: impl Into<PathBuf>) -> SetPaths {
         SetPaths { paths: vec![path.into()], ..SetPaths::default() }
     }
 }
 
-/// How to verify.
+/// Options of verifying.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
     /// The set.
     pub set: SetPaths,
     /// Judge by the equations of the code alone, as if there were no checksums.
     pub ignore_checksums: bool,
-    /// Reads a part of the set, and stores which in `NAME.verified` beside the shards.
+    /// Reads only a part of the set, and records which part in `NAME.verified` beside the shards.
     pub share: Option<Share>,
 }
 
-/// A part of a set: the stripes that were verified the longest ago.
+/// A part of a set: the least recently verified stripes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Stripes to read, in millionths of all; at least one is read.
@@ -199,28 +201,28 @@ pub struct Share {
     pub older_than_s: u64,
 }
 
-/// How to heal.
+/// Options of healing.
 #[derive(Clone, Debug, Default)]
 pub struct HealOptions {
     /// The set.
     pub set: SetPaths,
     /// Judge by the equations of the code alone, as if there were no checksums.
     pub ignore_checksums: bool,
-    /// The directory for entirely lost shards; that of the others unless given.
+    /// The directory for entirely lost shards; by default that of the other shards.
     pub out: Option<PathBuf>,
-    /// Writes over shards of a later state, of which too few are there.
+    /// Permits writing over shards of a later state that has too few shards to be recovered.
     pub yes: bool,
-    /// Without checksums: also repairs columns whose explanation is unique but proves less than
-    /// usual.
+    /// Without checksums: also repairs columns that are the only explanation of an error, even if
+    /// the evidence is weaker than required.
     pub guess: bool,
-    /// Mode beside: heals these originals alone, and reads no more than necessary.
+    /// Mode beside: heals only these originals, and reads no more than necessary.
     pub select: Select,
-    /// Restored originals get all permissions that were sealed: setuid and setgid with
-    /// their owner, and without it those that the umask denies.
+    /// Restored originals get all permissions that were sealed: setuid and setgid if their owner is
+    /// restored, and also those that the umask denies.
     pub modes: bool,
 }
 
-/// How to unseal.
+/// Options of unsealing.
 #[derive(Clone, Debug, Default)]
 pub struct UnsealOptions {
     /// The set.
@@ -236,32 +238,32 @@ pub struct UnsealOptions {
     pub modes: bool,
 }
 
-/// The world that the work is done in. Tests put a faulty one here.
+/// The file layer and the threads with which the work is done. Tests pass a faulty file layer here.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// The file layer.
     pub disk: &'a dyn Disk,
-    /// Threads that read, compute and write; with one, operations have a fixed order.
+    /// Number of threads that read, compute and write; with one, operations have a fixed order.
     pub threads: usize,
 }
 
-/// More threads than this wait for memory and for the disk.
+/// Upper limit of threads: more would only wait for memory and for the disk.
 const THREADS_MOST: usize = 8;
 
-/// The files of this system, and its processors, for one command.
+/// The files and the processors of this system, for one command.
 pub struct System {
     disk: SystemDisk,
     threads: usize,
 }
 
 impl System {
-    /// No directory is open yet.
+    /// Creates it without open directories.
     pub fn new() -> System {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MOST);
         System { disk: SystemDisk::new(), threads }
     }
 
-    /// The world that the command works in.
+    /// Returns the world that the command works in.
     pub fn world(&self) -> World<'_> {
         World { disk: &self.disk, threads: self.threads }
     }

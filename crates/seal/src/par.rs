@@ -1,4 +1,4 @@
-//! Independent pieces of work on a few threads.
+//! Runs independent pieces of work on a few threads.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! Pins: the content of a set, as digests that the user keeps elsewhere.
+//! Pins: digests of the content of a set, which the user keeps elsewhere.
 //!
 //! Checksums find accidents, but every writer of the shards can adapt them. A pin holds the BLAKE3
 //! digest of the manifest and of every block of one state of the set. A block with another digest
@@ -26,7 +26,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub(crate) struct Pin {
     header: PinHeader,
     file: Box<dyn DiskFile>,
-    /// As it was named.
+    /// The path as the user named it.
     path: PathBuf,
 }
 
@@ -49,8 +49,8 @@ impl Pin {
             }
             _ => {}
         }
-        // A pin has no holes: a forger could make one of any length at no cost, which takes long to
-        // read.
+        // A pin has no holes. A forger could make a file of holes of any length at no cost, and
+        // reading it would take long.
         if !file.is_stored(0, len) {
             return Err(format(FormatError::NotStored { part, len_bytes: len }));
         }
@@ -68,7 +68,7 @@ impl Pin {
         digest_of_manifest(manifest) == self.header.manifest
     }
 
-    /// Refuses a state that is not the pinned one, or a manifest that is not.
+    /// Refuses a state or a manifest that is not the pinned one.
     pub(crate) fn check(&self, manifest: &Manifest, cells: usize) -> Result<(), Fault> {
         let header = &self.header;
         let fits = header.set == manifest.set
@@ -102,8 +102,8 @@ impl Pin {
         }
     }
 
-    /// For each block of a cell in some stripes, true if it is as pinned; false for blocks that are
-    /// not in the pin.
+    /// Returns for each block of a cell in some stripes true if it is as pinned; false for blocks
+    /// that are not in the pin.
     pub(crate) fn fits(&self, cell: CellIndex, stripes: Range<u64>, blocks: &[u8]) -> Vec<bool> {
         let block = self.header.block_len.bytes() as usize;
         let mut digests = vec![0; blocks.len() / block * DIGEST_BYTES as usize];
@@ -116,7 +116,7 @@ impl Pin {
     }
 }
 
-/// The digest of a manifest, which no forger can give another one.
+/// Returns the digest of a manifest; no forger can make another manifest with the same digest.
 pub(crate) fn digest_of_manifest(manifest: &Manifest) -> [u8; DIGEST_BYTES as usize] {
     *blake3::hash(&manifest.encode()).as_bytes()
 }
@@ -126,13 +126,13 @@ pub(crate) fn told(manifest: &Manifest) -> String {
     digest_of_manifest(manifest).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The path of a pin, in a directory that the user named.
+/// Returns the path of a pin, and opens its directory as a root.
 fn place(disk: &dyn Disk, path: &Path, access: Access) -> std::io::Result<PathBuf> {
     let name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?;
     Ok(disk.root(&names::parent(path), access)?.join(name))
 }
 
-/// The digest of the start of a file.
+/// Returns the digest of the first bytes of a file.
 fn digest_of(file: &dyn DiskFile, len: u64) -> std::io::Result<[u8; DIGEST_BYTES as usize]> {
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; PIECE_BYTES.min(len) as usize];

@@ -2,11 +2,12 @@
 //! a copy of its manifest.
 //!
 //! A set names the places of its originals, and its maker may have named any place. A record has
-//! the places of this user's disks, so that later commands need no `--disk`. It is a text: a line
-//! for the format, a line with the digest of the manifest that was sealed last, and for each disk a
-//! line with its name (none if it is restored as the target itself) and one with its path. In both
-//! `\` and line feeds are written `\\` and `\n`. Each seal writes it again, and `heal` with a
-//! `--disk`.
+//! the places of this user's disks, so that later commands need no `--disk`.
+//!
+//! The record is a text. It has a line for the format, a line with the digest of the manifest that
+//! was sealed last, and two lines for each disk: its name (empty if it is restored as the target
+//! itself) and its path. In these lines `\` and line feeds are written `\\` and `\n`. Each seal
+//! writes the record again, and so does `heal` with a `--disk`.
 
 use crate::disk::{Access, Disk, DiskFile, ROOT_DIR};
 use crate::set::bounds::{Bounds, read_stored};
@@ -35,7 +36,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// The last place of a disk.
+    /// Returns the last place of a disk.
     pub(crate) fn path_of(&self, name: &[u8]) -> Option<&Path> {
         self.disks.iter().find(|(known, _)| known == name).map(|(_, path)| path.as_path())
     }
@@ -43,7 +44,7 @@ impl Record {
 
 /// Writes the record of a set.
 ///
-/// Best effort: without a record the user is asked for the sources when they are to be repaired.
+/// Best effort: without a record the user must name the sources when they are to be repaired.
 pub(crate) fn note(
     disk: &dyn Disk,
     records: &Path,
@@ -69,7 +70,7 @@ pub(crate) fn note(
     write(disk, records, &records.join(set), &text)
 }
 
-/// This user's record of a set, if there is one.
+/// Returns this user's record of a set, if there is one.
 pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: SetId) -> Option<Record> {
     disk.root(records, Access::Read).ok()?;
     let file = disk.open(&records.join(set.to_string())).ok()?;
@@ -93,7 +94,7 @@ pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: SetId) -> Option<R
     Some(Record { manifest, disks })
 }
 
-/// A name or path from its line.
+/// Returns the name or path that a line of a record encodes.
 fn value(line: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(line.len());
     let mut rest = line.iter();
@@ -111,7 +112,7 @@ fn value(line: &[u8]) -> Vec<u8> {
 
 /// Keeps a copy of the manifest of a set, for shards that have lost theirs.
 ///
-/// A copy of this generation is kept.
+/// An existing copy of the same generation is not replaced.
 pub(crate) fn keep_manifest(disk: &dyn Disk, records: &Path, manifest: &[u8]) -> io::Result<()> {
     let Some((set, generation, len)) = Manifest::announced(manifest) else { return Ok(()) };
     disk.make_root(records, ROOT_DIR)?;
@@ -127,7 +128,7 @@ pub(crate) fn keep_manifest(disk: &dyn Disk, records: &Path, manifest: &[u8]) ->
     }
 }
 
-/// The copy of the manifest that shards of these headers have, if it was kept and is whole.
+/// Returns the kept copy of the manifest that these headers describe, if it is intact.
 pub(crate) fn kept_manifest(
     disk: &dyn Disk,
     records: &Path,
@@ -144,7 +145,7 @@ pub(crate) fn kept_manifest(
     manifest_under(&bytes, header).ok()
 }
 
-/// The name of the copy of a set's manifest.
+/// Returns the path of the copy of a set's manifest.
 fn manifest_path(records: &Path, set: SetId) -> PathBuf {
     records.join(format!("{set}.manifest"))
 }

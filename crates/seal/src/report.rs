@@ -1,4 +1,4 @@
-//! Reports of findings and work: plain, serialisable data without any of the machinery.
+//! Reports of findings and work: plain, serialisable data without references to open files.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub struct SetInfo {
     pub set: String,
     /// Its name.
     pub name: String,
-    /// Counts its commits.
+    /// The number of the present state; every commit increases it.
     pub generation: u64,
     /// The spec of its code.
     pub code: String,
@@ -65,7 +65,7 @@ pub struct ShardReport {
     pub status: ShardStatus,
     /// Wrong blocks.
     pub wrong_blocks: u64,
-    /// The first of them.
+    /// The first wrong block.
     pub first_wrong: Option<BlockPlace>,
     /// The path that it should have, if it has the name of another column.
     pub misnamed: Option<String>,
@@ -107,7 +107,7 @@ pub enum ShardStatus {
     HeaderCopyDamaged,
     /// Its copy of the manifest or its check table is damaged; its blocks are judged by the rest.
     MetaDamaged,
-    /// It is not there.
+    /// No file is at its path.
     Missing,
     /// It ends too early.
     Truncated {
@@ -116,12 +116,12 @@ pub enum ShardStatus {
         /// Bytes needed.
         need: u64,
     },
-    /// A shard of another set stands in its place.
+    /// A shard of another set is at its path.
     OtherSet {
         /// The UUID of that set.
         set: String,
     },
-    /// It missed a commit.
+    /// The shard missed a commit.
     Stale {
         /// Its generation.
         generation: u64,
@@ -170,8 +170,8 @@ pub enum FileStatus {
     New,
     /// Size and time are unchanged, the content is not.
     Rotten,
-    /// Of another time and the sealed size, with so few changed blocks that it may be damaged as
-    /// well as changed. It is never repaired back, and sealed again only on request.
+    /// The mtime differs, the size does not, and so few blocks differ that the file may be either
+    /// damaged or changed. It is never repaired back, and sealed again only on request.
     RotOrChange,
     /// The whole content is now at another path of the sources.
     Renamed,
@@ -211,8 +211,8 @@ pub enum StripeVerdict {
     Located {
         /// The columns.
         columns: Vec<u64>,
-        /// A larger error looks so with a chance of at most one in 2 to this power; zero if it
-        /// proves nothing.
+        /// An error of more columns looks like this one with a probability of at most 2 to the
+        /// power of minus this number; zero if the equations prove nothing.
         evidence_bits: u32,
         /// True if the evidence suffices for the whole stripe; only then is it repaired without a
         /// guess.
@@ -234,26 +234,26 @@ pub struct Losses {
     pub columns: Vec<u64>,
     /// Stripes with blocks that cannot be computed from the rest.
     pub stripes: u64,
-    /// The first of them.
+    /// The first such stripe.
     pub first_stripe: u64,
     /// Files that cannot be restored whole, the first 100.
     pub files: Vec<String>,
-    /// Their number.
+    /// The number of all such files.
     pub file_count: u64,
-    /// The least number of columns that must come back.
+    /// The least number of lost columns that must come back.
     pub bring_back: u64,
     /// Sets of columns that would each suffice, the first 16.
     pub enough: Vec<Vec<u64>>,
-    /// True if any set of that many lost columns would suffice.
+    /// True if any `bring_back` of the lost columns suffice.
     pub any: bool,
-    /// The number of sufficient sets among those that were tried.
+    /// The number of sufficient sets among those that the search tried.
     pub enough_count: u64,
     /// Mode beside: shards and files that hold the lost blocks of the worst stripe.
     pub holders: Vec<String>,
     /// Mode beside: sets of holders that would each suffice, the first 16; `enough` are their
     /// columns.
     pub enough_holders: Vec<Vec<String>>,
-    /// A change that was or may have been cut off and whose journal was not found.
+    /// A change that was cut off, or may have been, and whose journal was not found.
     pub unfinished: Option<Unfinished>,
 }
 
@@ -268,19 +268,19 @@ pub struct NewerState {
     pub lack: Vec<u64>,
 }
 
-/// A change that some shards of a set wait for. Its journal is stored in the directory that was
-/// sealed into, which may have links to the named shards; a command with that directory as its
-/// argument finishes it.
+/// An unfinished change that some shards of a set do not have yet. Its journal is stored in the
+/// directory that the seal wrote to, which may have links to the named shards; a command with that
+/// directory as its argument finishes the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
     /// The name of its journal.
     pub journal: String,
     /// The generation after the change.
     pub generation: u64,
-    /// The columns of the shards that have it; with none the change may be undecided and have no
-    /// journal.
+    /// The columns of the shards that have the change. If there are none, the change may be
+    /// undecided and have no journal.
     pub have: Vec<u64>,
-    /// The columns of the shards that wait for it.
+    /// The columns of the shards that do not have the change yet.
     pub lack: Vec<u64>,
 }
 
@@ -298,9 +298,10 @@ pub struct Survival {
     pub promised: u64,
     /// The largest number of disks whose failure, in any combination, loses nothing.
     pub survives: u64,
-    /// False if there are too many combinations of disks to try all; more may be survived.
+    /// False if there are too many combinations of disks to try all; the set may then survive more.
     pub is_complete: bool,
-    /// Mode beside: several sources share all columns, and the loss of one alone is fatal to files.
+    /// Mode beside: true if several sources share all columns, and the loss of some single source
+    /// loses files.
     pub is_unborne: bool,
     /// Mode beside: one source is spread over all columns.
     pub is_one_source: bool,
@@ -309,10 +310,10 @@ pub struct Survival {
     /// Sealed files that are changed or missing in sources that are there, so that they do not help
     /// to recover others.
     pub unsealed: u64,
-    /// The smallest losses that cost files, the worst first, the first 16; none if the code keeps
-    /// its promise.
+    /// The smallest combinations of disks whose failure loses files, the worst first, at most 16;
+    /// empty if the disks keep the promise of the code.
     pub losses: Vec<DiskLoss>,
-    /// Their number.
+    /// The number of all such combinations.
     pub loss_count: u64,
 }
 
@@ -330,9 +331,9 @@ pub struct DiskContent {
 /// Files that are lost if some disks fail together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskLoss {
-    /// Indices in the list of disks.
+    /// Indices in [`Survival::disks`].
     pub disks: Vec<u64>,
-    /// Files that do not come back.
+    /// The number of files that do not come back.
     pub files_lost: u64,
 }
 
@@ -342,11 +343,11 @@ pub struct DiskLoss {
 pub enum Change {
     /// Not sealed, or sealed as another kind.
     Added,
-    /// Of another content, time or target.
+    /// The content, time or link target differs.
     Changed,
     /// Missing, or of another kind.
     Removed,
-    /// Its content was sealed under another path.
+    /// The content was sealed under another path.
     Renamed,
 }
 
@@ -357,7 +358,7 @@ pub struct PathChange {
     pub path: String,
     /// Change since it was sealed.
     pub is: Change,
-    /// Earlier name of a renamed path.
+    /// Earlier name of a renamed path; `None` for any other.
     pub from: Option<String>,
 }
 
@@ -413,13 +414,13 @@ pub struct SealReport {
     pub manifest: String,
     /// True if the set is new.
     pub first_time: bool,
-    /// Places of the sources, in the order of the set.
+    /// The sources in the order of the set, each with its name and its path.
     #[serde(skip)]
     pub(crate) places: Vec<(Vec<u8>, std::path::PathBuf)>,
     /// The manifest after the work, as it is stored.
     #[serde(skip)]
     pub(crate) stored_manifest: Vec<u8>,
-    /// The given or earlier code, if it got more data columns for more sources.
+    /// The given or earlier code, if the set needed more data columns for more sources.
     pub widened_from: Option<String>,
     /// Files now sealed.
     pub files: u64,
@@ -431,8 +432,8 @@ pub struct SealReport {
     pub changed: u64,
     /// Paths that are gone.
     pub removed: u64,
-    /// Added files whose content had been sealed under a path that is gone; it was not sealed
-    /// again.
+    /// The number of added files whose content was sealed under a path that is now gone; it was not
+    /// sealed again.
     pub renamed: u64,
     /// Files that were not read because size and time of modification were the same.
     pub unchanged: u64,
@@ -462,21 +463,22 @@ pub struct SealReport {
     /// Paths of more than 4,095 bytes below their source, which no system opens; they were left out
     /// with everything below them. The first 100.
     pub too_long: Vec<String>,
-    /// How many there are.
+    /// The number of all such paths.
     pub too_long_count: u64,
     /// Paths that cannot be read now; their earlier sealed state is kept. The first 100.
     pub unreadable: Vec<LeftUnread>,
-    /// How many there are.
+    /// The number of all such paths.
     pub unreadable_count: u64,
     /// Temporary files of killed commands, which were left out. The first 100.
     pub strays: Vec<String>,
-    /// Paths that a pattern leaves out, without the contents of directories among them.
+    /// The number of paths that a pattern leaves out; a directory counts once, whatever it
+    /// contains.
     pub excluded: u64,
     /// Directories with another file system mounted on them, sealed as empty. The first 100.
     pub other_systems: Vec<String>,
     /// True if this is a rehearsal and nothing was written.
     pub dry_run: bool,
-    /// With `dry_run` every path that would be sealed again or forgotten.
+    /// With `dry_run`: every path that would be sealed again or forgotten.
     pub changes: Vec<PathChange>,
     /// Mode beside: files too large for the code, which parity alone does not bring back if they
     /// are lost as a whole; the first 100.
@@ -514,8 +516,8 @@ pub struct VerifyReport {
     pub files_unchanged: u64,
     /// True if the originals were there to be compared.
     pub sources_seen: bool,
-    /// True if sources were searched for renamed and new files: only those that were named or are
-    /// in this user's record.
+    /// True if sources were searched for renamed and new files. A source is only searched if the
+    /// caller named it or this user's record of the set has it.
     pub sources_searched: bool,
     /// Without checksums: places where the equations fail, the first 1000.
     pub findings: Vec<StripeFinding>,
@@ -529,7 +531,7 @@ pub struct VerifyReport {
     pub clean: bool,
     /// True if all damage can be repaired.
     pub recoverable: bool,
-    /// The damage that cannot.
+    /// The damage that cannot be repaired.
     pub losses: Option<Losses>,
     /// True if heal would repair or report something.
     pub needs_heal: bool,
@@ -541,10 +543,11 @@ pub struct VerifyReport {
     pub disk_names: Vec<String>,
     /// True if only the named files were examined, and no shard.
     pub partial: bool,
-    /// Sources that are not there. Without `beside` no original is compared then. A source that is
-    /// a single file beside its parity is among the files instead.
+    /// Missing sources. In mode full no original is compared if there are any. In mode beside, a
+    /// missing source that is a single file is listed in `files` instead.
     pub sources_missing: Vec<String>,
-    /// True if the caller named the sources, or this user's record has them: heal may write there.
+    /// True if the caller named the sources, or this user's record of the set has them: only then
+    /// can heal write to them.
     pub sources_known: bool,
     /// Sources beside their parity in which no sealed file is left: most likely the disk is not
     /// mounted, or was replaced.
@@ -563,7 +566,7 @@ pub struct VerifyReport {
     pub exposed_count: u64,
     /// Tolerance of disk failures, by the present places of shards and sources.
     pub survival: Survival,
-    /// The part that was read, if not all was.
+    /// The share of the set that was read, if not all stripes were.
     pub share: Option<ShareReport>,
 }
 
@@ -574,7 +577,7 @@ pub struct ShareReport {
     pub stripes: u64,
     /// Stripes that were never read and found good.
     pub never: u64,
-    /// The time at which the stripe that was read the longest ago was read, in seconds since 1970.
+    /// The time at which the least recently read stripe was read, in seconds since 1970.
     pub oldest: Option<u64>,
 }
 
@@ -611,18 +614,18 @@ pub struct HealReport {
     pub stripes_guessed: u64,
     /// Files left alone because they have changed, by path.
     pub left_changed: Vec<String>,
-    /// Earlier contents of healed files that were touched since they were sealed, each beside its
-    /// file as `FILE.before-heal`.
+    /// Copies of the earlier contents of healed files that were touched since they were sealed,
+    /// each stored beside its file as `FILE.before-heal`.
     pub kept_aside: Vec<String>,
-    /// Replaced blocks of such files where few differed, at their offsets with holes elsewhere,
-    /// each beside its file as `FILE.replaced-blocks`.
+    /// Sparse files with the replaced blocks of such files, at their offsets, if only few blocks
+    /// differed; each is stored beside its file as `FILE.replaced-blocks`.
     pub kept_blocks: Vec<String>,
     /// Blocks that are wrong but could not be repaired.
     pub blocks_left: u64,
     /// Shards and files whose repair was prevented, and the reason.
     pub not_healed: Vec<NotDone>,
-    /// Files healed without checksums and with no equation left, from files touched after the seal:
-    /// they may be wrong.
+    /// Files that may be wrong: without checksums or a spare equation they were computed from files
+    /// that were touched after the seal.
     pub doubtful: Vec<NotDone>,
     /// Temporary files of killed commands that were removed, by path.
     pub strays_removed: Vec<String>,
@@ -658,9 +661,9 @@ pub struct UnsealReport {
     pub already_there: u64,
     /// Blocks that were computed from others.
     pub blocks_reconstructed: u64,
-    /// True if the set has no checksums, so that no block is judged alone.
+    /// True if the set has no checksums, so that no single block can be checked.
     pub unchecked: bool,
-    /// Without checksums: true if no equation is left, so that silent damage would not show.
+    /// Without checksums: true if no spare equation is left, so that silent damage is not noticed.
     pub blind: bool,
     /// Attributes and ACLs that could not be given to restored files.
     pub not_kept: Vec<NotDone>,

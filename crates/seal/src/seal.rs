@@ -1,4 +1,4 @@
-//! The entry of sealing: for the first time, or again.
+//! The entry of sealing: it decides between a first seal and an update.
 
 use crate::apply::journal::{has_shards, set_of_journal};
 use crate::apply::lock::{Lock, lock};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 const NAME_BYTES_MOST: usize = 200;
 
-/// The number of times that files are read again that changed while they were read.
+/// The number of times that a file is read again if it changed while it was read.
 const TRIES: usize = 2;
 
 pub(crate) fn seal(
@@ -43,7 +43,8 @@ pub(crate) fn seal(
     let made: Result<Vec<PathBuf>, Fault> = made.collect();
     let is_made = made.is_ok();
     let done = made.and_then(|dirs| seal_into(world, options, (&dirs, name), given, &mut held, progress));
-    // The lock is a file in the directory: only the command that has it removes the directories.
+    // The lock is a file in the directory: only the command that holds the lock removes the
+    // directories.
     let had_lock = held.take().is_some();
     if done.is_err() && (had_lock || !is_made) {
         outs(options).for_each(|out| world.disk.unmake_root(out));
@@ -56,8 +57,8 @@ fn outs(options: &SealOptions) -> impl Iterator<Item = &PathBuf> {
     std::iter::once(&options.out).chain(&options.more_out)
 }
 
-/// Returns the name of the set: as given, else that of the first path. If only disks were named it
-/// is that of the one set in the directory, if it has one of them.
+/// Returns the name of the set: the given one, else that of the first path. If only disks were
+/// named, it is the name of the only set in the directory, if that set has one of them.
 fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<u8>, Fault> {
     if let Some(name) = &options.name {
         return Ok(name.as_bytes().to_vec());
@@ -79,7 +80,7 @@ fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<
     }
 }
 
-/// Seals into directories that are there; `held` gets the lock on them.
+/// Seals into existing directories; `held` receives the lock on them.
 fn seal_into(
     world: World<'_>,
     options: &SealOptions,
@@ -118,17 +119,18 @@ fn seal_into(
         link(progress);
     }
     if let (Ok(report), Some(records)) = (&done, &options.records) {
-        // Without a record heal asks where the originals are.
+        // Best effort: without a record heal asks where the originals are.
         let _ = crate::records::keep_manifest(world.disk, records, &report.stored_manifest);
         let _ = crate::records::note(world.disk, records, (&report.set, &report.manifest), &report.places);
     }
     done
 }
 
-/// Seals the files again that changed while they were read, a few times at most; the report of all.
+/// Seals again the files that changed while they were read, a few times at most; returns one report
+/// of all.
 ///
-/// Errors: the set has a change that is not finished, or the user ended the command. After any
-/// other fault the set is in the state of the last seal, whose report names the files.
+/// Errors: the set has an unfinished change, or the user ended the command. After any other fault
+/// the set is in the state of the last seal, whose report names the files.
 fn settle(
     mut report: SealReport,
     mut again: impl FnMut() -> Result<SealReport, Fault>,
@@ -163,8 +165,7 @@ fn settle(
     Ok(report)
 }
 
-/// Brings a set up to date, in as many commits as it takes to give the code the columns that it
-/// needs.
+/// Brings a set up to date. It takes several commits if the code must first get more columns.
 fn reseal(
     world: World<'_>,
     options: &SealOptions,
@@ -195,7 +196,7 @@ fn reseal(
     }
 }
 
-/// The sources of a set that is there, by the names that it has for them.
+/// Returns the sources of an existing set, by the names that the set has for them.
 fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<Source>, Fault> {
     let disk = set.world.disk;
     let records = options.records.as_deref();
@@ -203,8 +204,8 @@ fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<So
     naming::again(disk, (given.to_vec(), options.moved), &set.manifest.sources, record.as_ref())
 }
 
-/// Patterns and files that are left out of the sources of an existing set: as it keeps them, unless
-/// given again.
+/// Returns the patterns and files that are left out of the sources of an existing set: those that
+/// the set stores, unless the caller gives others.
 fn own(set: &Set<'_>, options: &SealOptions, dirs: &[PathBuf], name: &[u8]) -> Result<Own, Fault> {
     let left_out = options.left_out.clone().unwrap_or_else(|| set.manifest.left_out());
     Own::new([dirs, &set.shard_dirs()].concat(), name.to_vec(), left_out)
@@ -273,7 +274,7 @@ fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, Fault
             return Ok(true);
         }
         if files.iter().any(|file| Some(file.as_os_str()) == journal.file_name()) {
-            // The shards of a first seal that was decided may have temporary names still.
+            // The shards of a first seal that was decided may still have temporary names.
             if has_shards(world.disk, &journal, dirs)? {
                 return Ok(true);
             }

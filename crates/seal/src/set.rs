@@ -54,7 +54,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
-/// An original file, compared with its sealed state.
+/// An original file, with the result of its comparison with the sealed state.
 #[derive(Clone, Debug)]
 pub(crate) struct Original {
     pub(crate) path: PathBuf,
@@ -66,23 +66,25 @@ pub(crate) struct Set<'w> {
     pub(crate) manifest: Manifest,
     pub(crate) geometry: Geometry,
     pub(crate) grid: Grid,
-    /// By column; `None` if it is lost, or not stored in this mode.
+    /// By column; `None` if the shard is lost, or not stored in this mode.
     pub(crate) shards: Vec<Option<Shard>>,
-    /// By column; shards that are stored in this mode.
+    /// Path and status by column, for the shards that are stored in this mode.
     pub(crate) status: BTreeMap<usize, (PathBuf, ShardStatus)>,
     /// Further files that hold a shard of the set.
     pub(crate) superfluous: Vec<Superfluous>,
-    /// Columns of shards of the previous generation that the change to this one was prepared in.
+    /// Columns of shards that are one generation behind, in which the change to this generation was
+    /// prepared.
     pub(crate) waiting: Vec<usize>,
     /// By entry; filled when originals are examined.
     pub(crate) originals: Vec<Option<Original>>,
     /// Time of the last seal, from the shards of this state; `None` without any.
     ///
-    /// Later changes of any kind may mean other content, whatever the time of modification is. That
-    /// includes changes of a directory above a file. It is taken before the first write. Copied
-    /// shards may look younger than they are, never older. A time in the future comes from a wrong
-    /// clock, and a shard beyond its length from a cut-off change: then any file may have changed
-    /// since.
+    /// A later change of a file of any kind can mean other content, whatever its mtime is. So can a
+    /// change of a directory above the file.
+    ///
+    /// The time is taken before the first write. A copied shard can look younger than it is, never
+    /// older. A time in the future comes from a wrong clock, and a shard longer than its length
+    /// from a cut-off change: in both cases any file may have changed since.
     pub(crate) sealed_at: Option<Timestamp>,
     /// Present places of the sources.
     pub(crate) sources: Vec<PathBuf>,
@@ -90,7 +92,7 @@ pub(crate) struct Set<'w> {
     pub(crate) dirs: Vec<PathBuf>,
     /// True if checksums judge blocks.
     pub(crate) judge: bool,
-    /// A pin that manifest and blocks must fit as well.
+    /// A pin that the manifest and the blocks must match too.
     pub(crate) pin: Option<Pin>,
     /// Without checksums: true if columns located without certainty count as lost.
     pub(crate) guess: bool,
@@ -101,19 +103,20 @@ pub(crate) struct Set<'w> {
     pub(crate) shard_bytes_read: AtomicU64,
     /// Bytes read from originals as data beside parity.
     pub(crate) source_bytes_read: AtomicU64,
-    /// Source of the places.
+    /// The origin of the places of the sources.
     pub(crate) places: Places,
     /// By source: true if the caller named its place.
     named: Vec<bool>,
-    /// By hard link the file with its content.
+    /// By hard link, the entry of the file with its content.
     pub(crate) files: HashMap<usize, usize>,
-    /// Files whose own name is lost, and a hard link by which each is read.
+    /// By file whose own name is lost, a hard link through which it is read.
     pub(crate) read_by: HashMap<usize, usize>,
-    /// Journals of decided, unfinished changes that are only reported.
+    /// Journals of decided, unfinished changes that this command only reports.
     pending: Vec<PathBuf>,
     /// A repair of originals that was cut off.
     pub(crate) repair: Option<UnderRepair>,
-    /// Held until the set is closed; on nothing if the caller has it, or if the set is only read.
+    /// The lock until the set is closed; an empty lock if the caller holds it, or if the set is
+    /// only read.
     lock: Lock,
     /// By column: the metadata of each shard when it was opened.
     opened: Vec<Option<Meta>>,
@@ -124,33 +127,33 @@ pub(crate) struct Set<'w> {
 /// Treatment of a decided, unfinished change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// Finished.
+    /// The change is finished first.
     Done,
-    /// Reported; nothing is written.
+    /// The change is reported; nothing is written.
     Told,
-    /// Refused, as a mixture of two states; nothing is written.
+    /// The command is refused, since the set is a mixture of two states; nothing is written.
     Refused,
 }
 
 /// Options of opening a set.
 pub(crate) struct Opening<'a> {
     pub(crate) paths: &'a SetPaths,
-    /// Locks out other writing commands.
+    /// True to lock out other commands that write.
     pub(crate) alone: bool,
-    /// Ignores checksums.
+    /// True to ignore checksums.
     pub(crate) ignore_checksums: bool,
-    /// The lock, if the caller has it already.
+    /// True if the caller holds the lock already.
     pub(crate) locked: bool,
     pub(crate) pending: Pending,
 }
 
 impl<'a> Opening<'a> {
-    /// By a command that changes the set.
+    /// Returns the options for a command that changes the set.
     pub(crate) fn to_write(paths: &'a SetPaths) -> Opening<'a> {
         Opening { paths, alone: true, ignore_checksums: false, locked: false, pending: Pending::Done }
     }
 
-    /// By a command that only reads.
+    /// Returns the options for a command that only reads.
     pub(crate) fn to_read(paths: &'a SetPaths, pending: Pending) -> Opening<'a> {
         Opening { paths, alone: false, ignore_checksums: false, locked: false, pending }
     }
@@ -274,14 +277,13 @@ impl<'w> Set<'w> {
         Ok(opened)
     }
 
-    /// Locks other commands out of a directory to be written to, until the result is dropped:
-    /// temporary files of all commands have the same names.
+    /// Locks a directory against other commands until the result is dropped, so that it can be
+    /// written to. Temporary files of all commands have the same names.
     pub(crate) fn lock(&self, dir: &Path) -> Result<Lock, Fault> {
         self.lock.with(self.world.disk, dir)
     }
 
-    /// Refuses to judge or write beside files of the set that cannot be opened now: they may be
-    /// good.
+    /// Refuses to judge or write while files of the set cannot be opened: they may be intact.
     pub(crate) fn refuse_if_closed(&mut self) -> Result<(), Fault> {
         for index in 0..self.manifest.entries.len() {
             let Some(original) = &self.originals[index] else { continue };
@@ -296,7 +298,7 @@ impl<'w> Set<'w> {
         refuse_closed(&self.closed.iter().collect::<Vec<_>>())
     }
 
-    /// Refuses to write beside shards that cannot be opened now.
+    /// Refuses to write while shards of the set cannot be opened.
     pub(crate) fn refuse_if_shards_closed(&self) -> Result<(), Fault> {
         let is_shard =
             |path: &Path| path.file_name().is_some_and(|file| column_of(file, &self.manifest.name).is_some());
@@ -311,7 +313,7 @@ impl<'w> Set<'w> {
         parent(&resolve(self.world.disk, &path).unwrap_or(path))
     }
 
-    /// Accepts shards in other named directories, for file systems without links.
+    /// Accepts the present directories of shards, for file systems without links.
     pub(crate) fn keep_apart(&mut self) {
         let shards = self.shards.iter().enumerate();
         let paths = shards.filter_map(|(column, shard)| Some((column, parent(&shard.as_ref()?.path))));
@@ -331,7 +333,7 @@ impl<'w> Set<'w> {
         self.shards.iter().map(|shard| shard.as_ref()?.file.meta().ok()).collect()
     }
 
-    /// Refuses everything read during a change of the set by another command.
+    /// Refuses all that was read if another command has changed the set meanwhile.
     pub(crate) fn refuse_if_changed(&self) -> Result<(), Fault> {
         let state = |meta: &Option<Meta>| meta.map(|meta| (meta.size, meta.mtime));
         let now = self.metas();
@@ -341,8 +343,8 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// Refuses to restore from files that no user has named: the maker of the set would learn their
-    /// content from the result.
+    /// Refuses to restore from original files that no user has named: otherwise the maker of the
+    /// set could learn their content from the result.
     pub(crate) fn refuse_unnamed_sources(&self) -> Result<(), Fault> {
         let is_file = |index: usize| matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
         let is_there =
@@ -355,7 +357,7 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// True if a directory is one of the named ones of shards.
+    /// True if the user named this directory of shards.
     pub(crate) fn is_named(&self, dir: &Path) -> bool {
         let id = |dir: &Path| self.world.disk.meta(dir).map(|meta| meta.id).ok();
         id(dir).is_some_and(|found| self.dirs.iter().any(|named| id(named) == Some(found)))
@@ -381,8 +383,8 @@ impl<'w> Set<'w> {
         found.into_iter().for_each(|(column, found)| self.assign_column(column, found));
     }
 
-    /// The status of a column is that of the file with its name, not of a copy. If that file is
-    /// unusable another one is read in its place; unneeded copies are superfluous.
+    /// The status of a column is that of the file with its own name, not that of a copy. If that
+    /// file is unusable, a copy is read instead; copies that are not needed are superfluous.
     fn assign_column(&mut self, column: usize, mut found: Vec<(Candidate, ShardStatus)>) {
         let rank = |status: &ShardStatus| match status {
             ShardStatus::Good => 0,
@@ -413,13 +415,13 @@ impl<'w> Set<'w> {
         };
         let elsewhere = used.as_ref().filter(|used| **used != told && self.misnamed(column, used).is_some());
         if let (ShardStatus::Unreadable { reason }, Some(used)) = (&mut status, elsewhere) {
-            // Without a header only the name shows the column, and names were exchanged.
+            // Without a header only the name shows the column, and the names were exchanged.
             let of = used.display();
             reason.push_str(&format!(
                 "; that of this column is {of}, and this may be the one of another column"
             ));
         }
-        // One file may have several paths, such as a link.
+        // One file can have several paths, such as a link to it.
         let counted: Vec<PathBuf> =
             [Some(&told), used.as_ref()].into_iter().flatten().map(|p| spelt_one_way(p)).collect();
         for (candidate, status) in found {
@@ -440,7 +442,7 @@ impl<'w> Set<'w> {
         self.status.insert(column, (told, status));
     }
 
-    /// The traces of a cut-off change whose journal was not found.
+    /// Returns the traces of a cut-off change whose journal was not found.
     pub(crate) fn unfinished(&self) -> Option<Unfinished> {
         let wide =
             |columns: Vec<usize>| columns.into_iter().map(|column| column as u64).collect::<Vec<u64>>();
@@ -461,14 +463,14 @@ impl<'w> Set<'w> {
         (!lack.is_empty()).then_some(Unfinished { journal, generation, have, lack })
     }
 
-    /// The columns of shards of the next generation.
+    /// Returns the columns of shards that have the next generation.
     pub(crate) fn newer(&self) -> Vec<usize> {
         let next = self.manifest.generation.0.checked_add(1);
         let is_newer = |status: &ShardStatus| matches!(status, ShardStatus::Newer { generation } if Some(*generation) == next);
         self.status.iter().filter(|(_, (_, status))| is_newer(status)).map(|(&column, _)| column).collect()
     }
 
-    /// The latest state with shards, if these do not suffice for it.
+    /// Returns the latest state of which shards were found, if these shards do not suffice for it.
     pub(crate) fn newer_state(&self) -> Option<NewerState> {
         let generation = |status: &ShardStatus| match status {
             ShardStatus::Newer { generation } => Some(*generation),
@@ -481,8 +483,8 @@ impl<'w> Set<'w> {
         Some(NewerState { generation: latest, have: wide(have), lack: wide(lack) })
     }
 
-    /// The path that a shard should have, if it has the name of another column or another spelling
-    /// of its own.
+    /// Returns the path that a shard should have, if it has the name of another column or another
+    /// spelling of its own name.
     pub(crate) fn misnamed(&self, column: usize, path: &Path) -> Option<PathBuf> {
         let own = self.names.shard(column);
         let (file, own) = (path.file_name()?, own.file_name()?);
@@ -567,13 +569,13 @@ impl<'w> Set<'w> {
         self.look_at_hard_links();
     }
 
-    /// True if an original has the time of a cut-off repair, which proves nothing.
+    /// True if an original has the mtime of a cut-off repair, which is no evidence of a change.
     fn is_under_repair(&self, entry: usize) -> bool {
         self.repair.as_ref().is_some_and(|repair| repair.entries.contains(&entry))
     }
 
-    /// True if an original of an earlier time may be rotten as well as changed: it has the sealed
-    /// size, and few of its blocks differ. One that changed while it was sealed is known to be
+    /// True if an original without a later mtime may be either rotten or changed: it has the sealed
+    /// size, and few of its blocks differ. A file that changed while it was sealed counts as
     /// changed.
     pub(crate) fn is_rot_or_change(&self, entry: usize, different: u64) -> bool {
         let sealed = &self.manifest.entries[entry];
@@ -589,8 +591,8 @@ impl<'w> Set<'w> {
             && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }
 
-    /// Entries, and the directories to each from its source; without the directory of the shards,
-    /// to which sealing itself writes.
+    /// Returns each entry with the directories on its path, from its source down. The directory of
+    /// the shards is excluded, since sealing itself writes to it.
     ///
     /// Cost: each directory is examined once, with those above it.
     pub(crate) fn ways(&self, entries: impl Iterator<Item = usize>) -> Vec<(usize, Way)> {
@@ -607,7 +609,7 @@ impl<'w> Set<'w> {
 
     fn way(&self, source: &Path, dir: &Path, own: &Path) -> Way {
         let mut dirs: Vec<(PathBuf, Meta)> = Vec::new();
-        // A root within the source is opened, but may have been renamed before.
+        // A root within the source is already open, but may have been renamed before that.
         let mut next = Some(dir);
         while let Some(dir) = next.filter(|dir| dir.starts_with(source)) {
             let Ok(way) = self.world.disk.way(dir) else { return Way::Unknown };
@@ -617,14 +619,14 @@ impl<'w> Set<'w> {
         }
         let within = dirs.iter().rev().filter(|(path, _)| path != own);
         let moves = within.fold(Moves::default(), |moves, (_, meta)| moves.through(meta));
-        // The source may be the file itself.
+        // If there are no directories, the source is a file.
         match dirs.is_empty() && self.world.disk.meta(dir).is_err() {
             true => Way::Unknown,
             false => Way::To { moved_at: moves.moved_at },
         }
     }
 
-    /// True if a block can be judged alone.
+    /// True if a single block can be judged, by its checksum or a pin.
     pub(crate) fn knows_blocks(&self) -> bool {
         self.judge || self.pin.is_some()
     }
@@ -641,8 +643,8 @@ impl<'w> Set<'w> {
         restored_path(&self.manifest, entry)
     }
 
-    /// Owner and group for new shards and journals of root: the common owner of all present shards,
-    /// and the group of the first.
+    /// Returns the owner and group for new shards and journals that root writes: the common owner
+    /// of all present shards, and the group of the first one.
     pub(crate) fn owner_of_all(&self) -> Option<(u32, u32)> {
         let mut metas = self.shards.iter().flatten().map(|shard| shard.file.meta());
         let first = metas.next()?.ok()?;
@@ -650,7 +652,7 @@ impl<'w> Set<'w> {
         (rustix::process::geteuid().is_root() && is_of_one).then_some((first.owner, first.group))
     }
 
-    /// The cells of lost columns.
+    /// Returns the cells of lost columns.
     pub(crate) fn lost_cells(&self) -> CellSet {
         let mut lost = self.geometry.no_cells();
         for (column, cells) in self.geometry.stored.iter().enumerate() {
@@ -674,8 +676,8 @@ impl<'w> Set<'w> {
         self.status.iter().map(report).collect()
     }
 
-    /// Returns the tolerance of disk failures, by the present places of shards and sources, and
-    /// with the damage of a scan, or else the damage that sizes and times of files show.
+    /// Returns the tolerance of disk failures, by the present places of shards and sources. The
+    /// damage is that of a scan, or else what the sizes and times of files show.
     pub(crate) fn survival(&self, damage: Option<&Damage>) -> Survival {
         let emptied = self.emptied();
         let is_there =
@@ -690,7 +692,7 @@ impl<'w> Set<'w> {
         survival(self.world.disk, &self.geometry, &self.manifest, &lying)
     }
 
-    /// By source: true if it has sealed files and none is at its place.
+    /// Returns by source true if the source has sealed files and none of them is at its place.
     pub(crate) fn emptied(&self) -> Vec<bool> {
         let mut files = vec![(0, 0); self.sources.len()];
         for (entry, original) in self.manifest.entries.iter().zip(&self.originals) {
@@ -703,8 +705,8 @@ impl<'w> Set<'w> {
         files.into_iter().map(|(sealed, there)| sealed > 0 && there == 0).collect()
     }
 
-    /// Returns the mount point of a disk of the set that is below the one of a path: the disk that
-    /// belongs at the path is most likely not mounted.
+    /// Returns the mount point of a disk of the set, if it is below the mount point of a path. Then
+    /// the disk that belongs at the path is most likely not mounted.
     pub(crate) fn mounted_below(&self, path: &Path) -> Option<PathBuf> {
         let at = self.world.disk.mount_point(path);
         let disks = self.sources.iter().cloned().chain(self.shard_dirs());
@@ -712,8 +714,8 @@ impl<'w> Set<'w> {
         mounted.find(|mounted| *mounted != at && mounted.starts_with(&at))
     }
 
-    /// Returns the folder of a lost shard if it has no shard of the set and its disk is most likely
-    /// not mounted, and a mount point of another disk.
+    /// Returns the folder of a lost shard whose disk is most likely not mounted, and a mount point
+    /// of another disk. A folder with a shard of the set is never returned.
     pub(crate) fn unmounted_folder(&self, column: usize) -> Option<(PathBuf, PathBuf)> {
         let dir = self.dir_of(column);
         let disk = self.world.disk;
@@ -853,7 +855,7 @@ pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn 
     }
 }
 
-/// The header of a shard in a state of its set, without the places of its meta area.
+/// Returns the header of a shard in a state of its set, still without the places of its meta area.
 pub(crate) fn header_of(manifest: &Manifest, geometry: &Geometry, column: usize) -> ShardHeader {
     ShardHeader {
         features: manifest.features,

@@ -1,8 +1,8 @@
-//! A set whose shards are in several directories, as on several disks: each directory has a link to
-//! every shard in the others, so that any of them stands for the set.
+//! A set whose shards are in several directories, as on several disks. Each directory has a link to
+//! every shard in the others, so that the path of any of them is enough to find the set.
 //!
-//! Links are a convenience, made when the work is done. Without one, as on a file system that has
-//! none, all directories are to be named.
+//! The links are a convenience and are made when the work is done. Without them, as on a file
+//! system that has none, the user must name all directories.
 
 use crate::disk::{Access, Disk, MetaKind, exact_now, resolve};
 use crate::links::kernel_path;
@@ -12,8 +12,8 @@ use crate::set::shard::{open_shard, read_header};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Gives directories links to the shards of a set that are elsewhere among `all`, each under its
-/// own name.
+/// Gives each directory links to those shards of the set that are in other directories of `all`,
+/// each link under the shard's own name.
 pub(crate) fn link_others(
     disk: &dyn Disk,
     (all, name): (&[PathBuf], &[u8]),
@@ -23,7 +23,8 @@ pub(crate) fn link_others(
     let (mut shards, columns) = shards_in(disk, all, name);
     let names = |dir: PathBuf| Names::new(dir, name.to_vec(), columns);
     let here: Vec<PathBuf> = dirs.iter().filter_map(|dir| kernel_path(dir).ok()).collect();
-    // A target of the user's links has the name that the user gave it.
+    // If a link of the user leads to a shard, the shard can have any name. It gets its own name
+    // here.
     for (&column, real) in shards.iter_mut().filter(|(_, real)| here.contains(&parent(real))) {
         let own = names(parent(real)).shard(column);
         if *real != own && give_name(disk, real, &own).is_ok() {
@@ -45,7 +46,8 @@ pub(crate) fn link_others(
     }
 }
 
-/// Returns directories and those to which links in them lead, if these have such links as well.
+/// Returns the directories, and those that links in them lead to, if these also have links back to
+/// shards of the set.
 pub(crate) fn with_linked(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> Vec<PathBuf> {
     let mut all = dirs.to_vec();
     let here: Vec<PathBuf> = dirs.iter().filter_map(|dir| kernel_path(dir).ok()).collect();
@@ -57,7 +59,7 @@ pub(crate) fn with_linked(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> Vec
     all
 }
 
-/// True for a directory with links to shards of the set.
+/// True for a directory that has links to shards of the set.
 pub(crate) fn has_links(disk: &dyn Disk, dir: &Path, name: &[u8]) -> bool {
     named_so(disk, dir, name).iter().any(|path| disk.read_link(path).is_ok())
 }
@@ -68,7 +70,7 @@ fn shards_in(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> (BTreeMap<usize,
     let mut shards = BTreeMap::new();
     let mut columns = 0;
     let mut paths: Vec<PathBuf> = dirs.iter().flat_map(|dir| named_so(disk, dir, name)).collect();
-    // A link may lead to where a shard was.
+    // Files come before links: a link may lead to the former place of a shard.
     paths.sort_by_key(|path| disk.read_link(path).is_ok());
     for path in paths {
         let header = open_shard(disk, &path).ok().and_then(|file| read_header(&*file).ok());
@@ -88,8 +90,9 @@ pub(crate) fn named_so(disk: &dyn Disk, dir: &Path, name: &[u8]) -> Vec<PathBuf>
     files.into_iter().filter(is_named).map(|file| dir.join(file)).collect()
 }
 
-/// Removes links to shards that have the names of other columns since: they lead nowhere, and a
-/// shard of the set is where they lead. Other such links show where a lost shard belongs.
+/// Removes links without a target that have the name of no present shard, if they lead to a
+/// directory with a shard of the set. That shard now has the name of another column. Other links
+/// without a target show where a lost shard belongs.
 fn remove_idle(disk: &dyn Disk, names: &Names, shards: &BTreeMap<usize, PathBuf>) {
     let has_one = |path: &Path| {
         let dir = resolve(disk, path).and_then(|to| kernel_path(&parent(&to)));
@@ -109,7 +112,7 @@ fn is_idle(disk: &dyn Disk, path: &Path) -> bool {
     is_link && resolve(disk, path).is_ok_and(|to| disk.meta(&to).is_err())
 }
 
-/// Renames a shard to a free name, or to that of a link without a target.
+/// Renames a shard to a free name, or over a link without a target.
 fn give_name(disk: &dyn Disk, from: &Path, to: &Path) -> std::io::Result<()> {
     disk.root(&parent(to), Access::Write)?;
     match is_idle(disk, to) || disk.meta(to).is_err() {
@@ -118,7 +121,7 @@ fn give_name(disk: &dyn Disk, from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Makes a link to a shard at a free path, or in place of another link.
+/// Makes a link to a shard at a free path, or replaces another link there.
 fn link(disk: &dyn Disk, real: &Path, path: &Path) -> std::io::Result<()> {
     disk.root(&parent(path), Access::Write)?;
     if disk.read_link(path).is_ok_and(|to| to != real) {

@@ -3,8 +3,9 @@
 //! A root is opened once; later only its descriptor counts. The kernel resolves a path below it
 //! from that descriptor (`openat2`, beneath it and through no link); where a kernel or a sandbox
 //! lacks that call, it is opened name by name. Files are accessed through their descriptor, or by
-//! name in their opened directory. So a user who exchanges names in the meantime can make the work
-//! fail or happen to his own files, but not lead it anywhere else.
+//! Files are accessed through their descriptor, or by name in their opened directory. So a user who
+//! exchanges names meanwhile can make the work fail, or divert it to files of that user, but not to
+//! any others.
 //!
 //! Deliberately not here: permission to write. The caller of `root` decides it.
 
@@ -41,15 +42,15 @@ struct Root {
 /// The files of this system.
 #[derive(Default)]
 pub struct SystemDisk {
-    /// The named directories, by path as named and without links: callers have paths, and each is
-    /// resolved from the descriptor here.
+    /// The named directories, both by the path as named and by the path without links. Callers pass
+    /// paths, and each is resolved from the descriptor here.
     roots: RwLock<HashMap<PathBuf, Root>>,
-    /// The directory found at each path. `openat2` refuses links, not a directory that was renamed
-    /// to the path since: this table does.
+    /// The identity of the directory that was first found at each path. `openat2` refuses links,
+    /// but not a directory that was renamed to the path later; this table does.
     known: Mutex<HashMap<PathBuf, FileId>>,
-    /// The directory of the last path below a root, without dots: neighbours follow one another.
+    /// The parent directory of the last path that was looked at: neighbours follow one another.
     last: Mutex<Option<(PathBuf, Arc<OwnedFd>)>>,
-    /// New directories of roots: the root, the directory above, the name.
+    /// New directories of roots: the path of the root, the directory above, the name in it.
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
 }
 
@@ -59,17 +60,17 @@ struct SystemFile {
     created: Option<(Arc<OwnedFd>, OsString)>,
 }
 
-/// A file opened by `PATH`, to be described.
+/// A file opened with `O_PATH`, only to be described.
 struct SystemSeen(OwnedFd);
 
-/// A file system, by a directory on it.
+/// A file system, represented by a directory on it.
 struct FileSystem(OwnedFd);
 
 /// A locked file. It is removed before the lock ends, so that it leaves no trace.
 struct LockFile {
     dir: OwnedFd,
     _file: OwnedFd,
-    /// The times of the directory before the file was there, and with it.
+    /// The mtime of the directory before the lock file was created, and after.
     changed: Option<(Timestamp, Timestamp)>,
 }
 
@@ -78,9 +79,10 @@ impl Held for LockFile {}
 impl Drop for LockFile {
     fn drop(&mut self) {
         let now = changed(&self.dir);
-        // A file that cannot be removed is harmless: it is locked again.
+        // A lock file that cannot be removed is harmless: the next command locks it again.
         let _ = rustix::fs::unlinkat(&self.dir, LOCK, AtFlags::empty());
-        // The time of the directory shows no trace of it. Best effort: only its owner may set it.
+        // The time of the directory is set back, so that the lock leaves no trace. Best effort:
+        // only the owner can set it.
         let left = match (self.changed, now) {
             (Some((before, by_lock)), Some(now)) if now == by_lock => Some(before),
             (_, now) => now,
@@ -92,16 +94,16 @@ impl Drop for LockFile {
 }
 
 impl SystemDisk {
-    /// Without roots.
+    /// Creates it without roots.
     pub fn new() -> SystemDisk {
         SystemDisk::default()
     }
 
-    /// The root above a path, and the path from there.
+    /// Returns the root above a path, and the path relative to it.
     fn find(&self, path: &Path, access: Access) -> io::Result<(Arc<OwnedFd>, PathBuf)> {
         let path = plain(path);
         let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
-        // Roots are few and short: deep paths are not looked up name by name.
+        // Roots are few and short, so deep paths are not looked up component by component.
         let longest = roots.keys().map(|root| root.as_os_str().len()).max().unwrap_or(0);
         let mut above = path.ancestors().filter(|above| above.as_os_str().len() <= longest);
         let found = above.find_map(|above| Some((above, roots.get(above)?)));
@@ -120,7 +122,7 @@ impl SystemDisk {
         }
     }
 
-    /// The opened parent directory of a path, and its name there. A root has none.
+    /// Returns the opened parent directory of a path, and the name in it. A root has no parent.
     fn at(&self, path: &Path, access: Access) -> io::Result<(Arc<OwnedFd>, OsString)> {
         let (root, below) = self.find(path, access)?;
         let name = below.file_name().ok_or(Errno::BUSY)?.to_os_string();
@@ -156,7 +158,7 @@ impl SystemDisk {
         }
         let (dir, name) = self.at(path, access)?;
         let file = beneath(dir.as_fd(), Path::new(&name), flags)?;
-        // Paths that are opened to be listed or described may be directories.
+        // Only paths that are opened to be listed or described can be directories.
         if flags.intersects(OFlags::PATH.union(OFlags::DIRECTORY)) {
             let found = describe(&rustix::fs::fstat(&file)?);
             if found.kind == MetaKind::Dir {
@@ -166,7 +168,7 @@ impl SystemDisk {
         Ok(file)
     }
 
-    /// Notes the directory at a path, or compares it with the noted one.
+    /// Notes the identity of the directory at a path, or compares it with the noted one.
     fn know(&self, path: &Path, id: FileId) -> io::Result<()> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.entry(plain(path)) {
@@ -177,7 +179,7 @@ impl SystemDisk {
         Ok(())
     }
 
-    /// Forgets a path that is removed or renamed.
+    /// Forgets the identity at a path that is removed or renamed.
     fn forget(&self, path: &Path) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&plain(path));
@@ -187,7 +189,7 @@ impl SystemDisk {
         let dir = Arc::new(dir);
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
-        // The first descriptor of a directory stays, whatever its path leads to later.
+        // The first descriptor of a directory remains in use, wherever its path leads later.
         let dir = names.iter().find_map(|name| Some(Arc::clone(&roots.get(name)?.dir))).unwrap_or(dir);
         for name in names {
             let root = roots.entry(name).or_insert_with(|| Root { dir: Arc::clone(&dir), access });
@@ -195,7 +197,8 @@ impl SystemDisk {
         }
     }
 
-    /// Opens a regular file and describes any other; refuses one that replaced it in between.
+    /// Opens a regular file, and describes any other kind; refuses a file that replaced it in
+    /// between.
     fn open_file(&self, path: &Path, access: Access, flags: OFlags) -> io::Result<File> {
         let seen = self.open_at(path, access, OFlags::PATH)?;
         let stat = rustix::fs::fstat(&seen)?;
@@ -220,7 +223,7 @@ fn make_in(dir: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<(OwnedFd,
     Ok((made, id))
 }
 
-/// Opens a directory to be listed, where that is permitted; else to be searched.
+/// Opens a directory for listing if that is permitted, else only for searching.
 fn listed(dir: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     match beneath(dir, Path::new(""), TO_LIST) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(dir.try_clone_to_owned()?),
@@ -242,12 +245,12 @@ pub(crate) fn file_bytes_most() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
-/// A path without that many names at its end.
+/// Returns a path without the last components, as many as `below` has.
 fn path_above(path: &Path, below: &Path) -> PathBuf {
     plain(path).ancestors().nth(below.components().count()).unwrap_or(path).to_path_buf()
 }
 
-/// A path without dots, under which a root is kept.
+/// Returns a path without dots, which is the key of a root.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
@@ -292,7 +295,7 @@ impl Disk for SystemDisk {
                     all.push((plain(path), dir, name.clone()));
                     (made, id)
                 }
-                // Another process may create it at the same time.
+                // Another process may have created the directory in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     (beneath(dir.as_fd(), Path::new(&name), TO_LIST)?, None)
                 }
@@ -310,7 +313,7 @@ impl Disk for SystemDisk {
         let (ours, others) = made.drain(..).partition(|(root, ..)| *root == path);
         *made = others;
         let ours: Vec<(PathBuf, OwnedFd, OsString)> = ours;
-        // From the innermost; a directory with content stays.
+        // From the innermost directory outwards; a directory with content is not removed.
         for (_, dir, name) in ours.iter().rev() {
             let _ = rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR);
         }
@@ -403,7 +406,7 @@ impl Disk for SystemDisk {
             let _ = rustix::fs::utimensat(&made, "", &modified(mtime), AtFlags::EMPTY_PATH);
             if let Some((owner, group)) = owner {
                 let (owner, group) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)));
-                // Only root may give it away.
+                // Only root can change the owner.
                 let _ = rustix::fs::chownat(&made, "", owner, group, AtFlags::EMPTY_PATH);
             }
         }
@@ -414,7 +417,7 @@ impl Disk for SystemDisk {
         let seen = self.open_at(path, Access::Write, OFlags::PATH)?;
         match describe(&rustix::fs::fstat(&seen)?).kind {
             MetaKind::Dir => Ok(rustix::fs::utimensat(&seen, "", &modified(mtime), AtFlags::EMPTY_PATH)?),
-            // Other kinds may belong to other users, or have another name elsewhere.
+            // Files of other kinds may belong to other users, or have another name elsewhere.
             MetaKind::Symlink | MetaKind::File | MetaKind::Other => Err(Errno::INVAL.into()),
         }
     }
@@ -467,7 +470,8 @@ impl Disk for SystemDisk {
 
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>> {
         const TRIES_MOST: usize = 10;
-        // A command that only checks the lock holds it for a moment.
+        // A command that only checks the lock holds it briefly, so the lock is tried again after a
+        // pause.
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
         let (root, below) = self.find(dir, Access::Write)?;
         let dir = beneath(root.as_fd(), &below, TO_SEARCH)?;
@@ -486,9 +490,9 @@ impl Disk for SystemDisk {
             };
             let file = match file {
                 Ok(file) => file,
-                // Removed since.
+                // Another command removed the lock file in the meantime.
                 Err(Errno::NOENT) => continue,
-                // Of another user, who works here or was killed here.
+                // The lock file is of another user's command, which runs or was killed.
                 Err(Errno::ACCESS | Errno::PERM)
                     if rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok() =>
                 {
@@ -507,10 +511,10 @@ impl Disk for SystemDisk {
                     std::thread::sleep(PAUSE);
                     continue;
                 }
-                // A file system without locks.
+                // The file system has no locks.
                 Err(_) => {}
             }
-            // Its holder may just have removed it.
+            // The holder may have removed the lock file just before.
             let now = rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW);
             if now.is_ok_and(|now| describe(&now).id == there.id) {
                 let changed = before.zip(changed(&dir));
@@ -553,7 +557,8 @@ impl DiskSystem for FileSystem {
 }
 
 impl SystemFile {
-    /// The directory of its creation, its name there, if it still has that, and the new one.
+    /// Returns the directory in which the file was created, its name there if it still has that,
+    /// and the new name.
     fn renaming<'a>(&'a self, path: &'a Path) -> io::Result<(&'a OwnedFd, &'a OsStr, &'a OsStr)> {
         let (Some((dir, old)), Some(new)) = (&self.created, path.file_name()) else {
             return Err(Errno::INVAL.into());
@@ -566,7 +571,7 @@ impl SystemFile {
     }
 }
 
-/// Renames a file to a free name, on a file system that cannot do both in one.
+/// Renames a file to a free name, on a file system that cannot check and rename in one step.
 fn rename_after_a_look(dir: &OwnedFd, old: &OsStr, new: &OsStr) -> io::Result<()> {
     match rustix::fs::statat(dir, new, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) => Err(Errno::EXIST.into()),
@@ -607,7 +612,7 @@ impl DiskFile for SystemFile {
 
     fn write_back(&self) -> io::Result<()> {
         match rustix::fs::fdatasync(&self.file) {
-            // A file system that writes nothing back.
+            // The file system has nothing to write back.
             Err(Errno::INVAL | Errno::ROFS | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
             done => Ok(done?),
         }
@@ -618,7 +623,7 @@ impl DiskFile for SystemFile {
     }
 
     fn is_stored(&self, at: u64, len: u64) -> bool {
-        // The position for reading moves, which has no effect: everything is read at an offset.
+        // This moves the file position, which has no effect: everything is read at an offset.
         rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Hole(at))
             .map_or(true, |hole| hole >= at.saturating_add(len))
     }
@@ -682,7 +687,8 @@ impl Seen for SystemSeen {
         Ok(describe(&rustix::fs::fstat(&self.0)?))
     }
 
-    /// Such a descriptor shows no attributes, but its path does, and needs no right to read.
+    /// An `O_PATH` descriptor gives no attributes, but its path in `/proc` does, without the right
+    /// to read.
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
         let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
@@ -705,12 +711,12 @@ impl Seen for SystemSeen {
     }
 }
 
-/// All readable attributes, by these two queries.
+/// Returns all attributes that these two queries can read.
 fn attributes_by(
     names: impl Fn(&mut Vec<u8>) -> rustix::io::Result<usize>,
     value: impl Fn(&[u8], &mut Vec<u8>) -> rustix::io::Result<usize>,
 ) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    // The most that the system hands over at once.
+    // The largest list that the system returns at once.
     const MOST_BYTES: usize = 64 << 10;
     let mut list = Vec::with_capacity(MOST_BYTES);
     match names(&mut list) {
@@ -723,7 +729,7 @@ fn attributes_by(
         let mut bytes = Vec::with_capacity(MOST_BYTES);
         match value(name, &mut bytes) {
             Ok(_) => all.push((name.to_vec(), bytes.as_slice().to_vec())),
-            // Removed since, or private.
+            // The attribute was removed in the meantime, or is private.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error.into()),
         }
@@ -731,7 +737,7 @@ fn attributes_by(
     Ok(all)
 }
 
-/// True of an empty directory: one with content is not the new one.
+/// True for an empty directory: a directory with content is not the new one.
 fn is_empty(made: &OwnedFd) -> io::Result<bool> {
     let listed = rustix::fs::openat(made, ".", TO_LIST | OFlags::CLOEXEC, Mode::empty())?;
     Ok(names_in(listed)?.is_empty())
@@ -751,7 +757,7 @@ fn names_in(dir: OwnedFd) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// The time of the last change of a directory.
+/// Returns the mtime of a directory.
 fn changed(dir: &OwnedFd) -> Option<Timestamp> {
     rustix::fs::fstat(dir).ok().map(|stat| describe(&stat).mtime)
 }

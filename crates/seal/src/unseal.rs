@@ -1,4 +1,4 @@
-//! Restoring files: block by block from any source of the content.
+//! Restores files block by block, from shards, originals or computed blocks.
 
 use crate::apply::mark::Mark;
 use crate::apply::sparse::Sparse;
@@ -21,12 +21,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Result of restoring one file.
+/// Result of restoring a file.
 #[derive(Default)]
 pub(crate) struct Restored {
     pub(crate) reconstructed: u64,
-    /// Stripes with an unrecoverable block of the file, and their lost cells; these bytes were not
-    /// handed over.
+    /// Stripes with an unrecoverable block of the file, and their lost cells. The bytes of these
+    /// blocks were not passed to the sink.
     pub(crate) gone: Vec<(Range<u64>, CellSet)>,
 }
 
@@ -43,9 +43,9 @@ pub(crate) fn sealed_attributes(set: &Set<'_>, index: usize) -> Vec<Attribute> {
     of_fields(&set.manifest.entries[index].fields)
 }
 
-/// Hands over the recoverable content of a file, piece by piece in order.
+/// Passes the recoverable content of a file on, piece by piece in order.
 ///
-/// `damage` are blocks known to be wrong, in a set without checksums.
+/// `damage` has the blocks known to be wrong, in a set without checksums.
 pub(crate) fn restore(
     set: &Set<'_>,
     entry: usize,
@@ -95,7 +95,7 @@ pub(crate) fn restore(
 /// Without checksums the equations are checked first: errors that they locate with certainty are
 /// repaired on the way. A file with an error that they cannot locate is not restored.
 ///
-/// Errors: `NotRestored` if anything is missing in the end, with the worst reason.
+/// Errors: `NotRestored` if any path is missing in the end, with the worst reason.
 pub(crate) fn unseal(
     set: &Set<'_>,
     options: &UnsealOptions,
@@ -134,7 +134,7 @@ pub(crate) fn unseal(
     let mark = Mark::found(set.world.disk, mark, &temp, state);
     let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
     let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
-    // Of several sources: the rights of their common top folder are unknown.
+    // With several sources, the sealed rights of their common top directory are unknown.
     let rights = Rights::of_new(set.world.disk, options.modes);
     let opened = made.filter(|_| root.is_none()).and_then(|_| {
         let was = set.world.disk.meta(target).ok()?;
@@ -188,11 +188,11 @@ struct Unsealing<'a, 'w> {
     made: Vec<(usize, FileId)>,
     /// True if the target is new.
     fresh: bool,
-    /// The mark also names the directories of an earlier run that was cut off.
+    /// The mark of this run. It also names the directories of an earlier run that was cut off.
     mark: Mark,
-    /// Directories that were opened to their owner, with their mode and time before.
+    /// Directories that were made writable for their owner, with their metadata before.
     opened: Vec<(PathBuf, Meta)>,
-    /// The directories by their restored path, if requested.
+    /// The entry of each directory by its restored path, once that is needed.
     dirs: Option<HashMap<Vec<u8>, usize>>,
     /// The rights that may be given.
     rights: Rights,
@@ -202,9 +202,9 @@ struct Unsealing<'a, 'w> {
     lost: Damage,
     /// The first file in doubt, and a stripe that contradicts the equations.
     doubtful: Option<(PathBuf, u64)>,
-    /// The first path that could not be restored for another reason.
+    /// The first other fault by which a path could not be restored.
     failed: Option<Fault>,
-    /// Restored places of the contents of files.
+    /// The restored path of each file, by entry, for further names of it.
     placed: HashMap<usize, PathBuf>,
 }
 
@@ -215,12 +215,12 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
         let path = join(&options.target, &set.restored_path(index));
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
-            // The target itself may be a link to a directory: the user named it.
+            // The target itself may be a link to a directory, because the user named it.
             EntryKind::Dir => meta.kind == MetaKind::Dir || path == options.target,
             EntryKind::File { size, .. } => {
                 meta.kind == MetaKind::File && (options.overwrite || meta.size == *size)
             }
-            // Its size is that of its file, which is examined when it is restored.
+            // A hard link has the size of its file, which is checked when that file is restored.
             EntryKind::HardLink { .. } => meta.kind == MetaKind::File,
             EntryKind::Symlink { target } => {
                 let same = || set.world.disk.read_link(&path).is_ok_and(|to| to == path_of(target));
@@ -245,8 +245,8 @@ fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
 }
 
 impl Unsealing<'_, '_> {
-    /// Ends early. If the target is the only new directory, it gets its sealed rights at once,
-    /// since its content has them. Else the next run finishes all directories.
+    /// Ends early. If the target is the only new directory, it gets its sealed rights at once, as
+    /// its content already has them. Otherwise the next run finishes all directories.
     fn leave(&mut self) {
         let disk = self.set.world.disk;
         let &[(index, id)] = self.made.as_slice() else { return };
@@ -263,7 +263,8 @@ impl Unsealing<'_, '_> {
     fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), Fault> {
         let path = join(&self.options.target, &self.set.restored_path(index));
         let disk = self.set.world.disk;
-        // A file of such a name would look like a leftover of a killed command.
+        // A file with the name of a temporary file would later be removed as the leftover of a
+        // killed command.
         if path.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some()) {
             return Err(Fault::in_the_way(&path, true));
         }
@@ -277,7 +278,8 @@ impl Unsealing<'_, '_> {
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
-                    // A link that appeared since: its content would be written elsewhere.
+                    // A link that appeared in the meantime would divert the content to another
+                    // directory.
                     Ok(_) => return Err(self.in_the_way(index, &path)),
                     Err(_) => {
                         let made = self
@@ -298,8 +300,8 @@ impl Unsealing<'_, '_> {
         Ok(())
     }
 
-    /// Makes a path another name of its file; a file of its own if that was not restored, or on a
-    /// file system without such names.
+    /// Makes a path a hard link to its file. If that file was not restored, or the file system has
+    /// no hard links, the path becomes a separate file.
     fn other_name(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), Fault> {
         let disk = self.set.world.disk;
         let file = self.set.content_of(index);
@@ -333,10 +335,10 @@ impl Unsealing<'_, '_> {
         if !self.options.overwrite && disk.meta(path).is_ok() {
             return Err(self.in_the_way(index, path));
         }
-        // Files that appeared since are only replaced on request.
+        // A file that appeared in the meantime is only replaced on request.
         let temp = if self.options.overwrite { self.temp(path) } else { path.to_path_buf() };
         if self.options.overwrite {
-            // Left by a killed command.
+            // A killed command can have left this file.
             let _ = disk.remove(&temp);
         }
         let dress = (self.set.manifest.entries[index].mtime, self.set.manifest.owner_of(index));
@@ -363,8 +365,8 @@ impl Unsealing<'_, '_> {
         Fault::in_the_way(path, self.options.overwrite || is_other)
     }
 
-    /// Creates something at a path. A directory of an earlier run that was sealed read-only is
-    /// opened to its owner before, and finished again at the end.
+    /// Creates something at a path. An earlier run may have given its directory a read-only mode:
+    /// then the directory is made writable for its owner, and gets its mode again at the end.
     fn in_opened<T>(
         &mut self,
         path: &Path,
@@ -378,7 +380,7 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    /// Opens the parent of a path, if it has its sealed state.
+    /// Makes the parent directory of a path writable, if it has its sealed state.
     fn open_dir(&mut self, path: &Path) -> bool {
         let (disk, dir) = (self.set.world.disk, parent(path));
         let set = self.set;
@@ -416,7 +418,7 @@ impl Unsealing<'_, '_> {
         if temp == path {
             return Err(self.in_the_way(index, path));
         }
-        // A right file is left as it is, however often the command is run.
+        // A file with the right content is left as it is, however often the command is run.
         let compared = match disk.meta(path) {
             Ok(there) if self.may_be_right(index, &there) => Some(self.compare(index, path, progress)?),
             Ok(_) if !self.options.overwrite => return Err(self.in_the_way(index, path)),
@@ -513,8 +515,9 @@ impl Unsealing<'_, '_> {
         there.kind == MetaKind::File && there.size == size
     }
 
-    /// True if a file of the right content may stay: it is as sealed in all else, or not to be
-    /// overwritten. It is not corrected in its place: it may have another name elsewhere.
+    /// True if a file with the right content can stay: its metadata is as sealed, or it is not to
+    /// be overwritten. The metadata is not corrected in place, since the file may have another name
+    /// elsewhere.
     fn is_dressed(&self, index: usize, path: &Path) -> bool {
         if !self.options.overwrite {
             return true;
@@ -525,7 +528,7 @@ impl Unsealing<'_, '_> {
         let Ok(there) = file.meta() else { return false };
         let owner = self.set.manifest.owner_of(index);
         let is_owners = owner == Some((there.owner, there.group));
-        // Root restores its owner.
+        // Root also restores the owner.
         let may_be = is_owners || owner.is_none() || !rustix::process::geteuid().is_root();
         let rights = if is_owners { self.rights.of_owner() } else { self.rights };
         may_be && is_same_time(entry.mtime, there.mtime) && has(&*file, &sealed, (entry.mode, rights))
@@ -592,9 +595,10 @@ impl Unsealing<'_, '_> {
         }
         let rights = self.rights;
         for (path, was) in std::mem::take(&mut self.opened).into_iter().rev() {
-            // A target of several sources keeps its content.
+            // A new target of several sources has no sealed rights: it gets those of a new
+            // directory.
             let is_made = self.fresh && path == self.options.target;
-            // Best effort: it stays open to its owner alone.
+            // Best effort: on failure the directory stays private to its owner.
             let _ = open_made(disk, &path, was.id).and_then(|dir| {
                 let mode = match is_made {
                     false => was.mode,
@@ -649,9 +653,9 @@ impl Unsealing<'_, '_> {
     }
 }
 
-/// Opens a new directory of this run, to give it its rights.
+/// Opens a directory that this run created, to give it its rights.
 ///
-/// Errors: another one is there, which may be private to the user of this process.
+/// Errors: another directory is at the path, which may be private to the user of this process.
 pub(crate) fn open_made(disk: &dyn Disk, path: &Path, made: FileId) -> std::io::Result<Box<dyn DiskFile>> {
     let dir = disk.open_dir(path)?;
     match dir.meta()?.id == made {
@@ -660,13 +664,14 @@ pub(crate) fn open_made(disk: &dyn Disk, path: &Path, made: FileId) -> std::io::
     }
 }
 
-/// The parent of a path, created if it is missing, as long as everything above it below `root` is a
-/// real directory.
+/// Returns the parent of a path, and creates it if it is missing. Every directory between `root`
+/// and it must be a real directory.
 pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<PathBuf, Fault> {
     let dir = parent(path);
     let disk = set.world.disk;
     let mut missing: Vec<&Path> = Vec::new();
-    // From below: nearly always the nearest one exists, and then all above it do.
+    // The search begins at the innermost directory: nearly always it exists, and then all above it
+    // do.
     for above in dir.ancestors().take_while(|above| above.starts_with(root)) {
         match disk.meta(above) {
             Ok(meta) if meta.kind == MetaKind::Dir || above == root => break,

@@ -1,9 +1,9 @@
-//! Sealing again: only changes are read, computed and written, in one commit.
+//! Seals again: only changes are read, computed and written, in one commit.
 //!
-//! A changed file keeps its blocks and gets others as it grows; a renamed file keeps all of them;
-//! new files take free blocks, then new stripes. All refusals, such as an unreadable file or too
-//! little room, come before the first write. All content is read before the one rename that commits
-//! the whole change. So after a kill or failure at any moment the set is the whole old tree or the
+//! A changed file keeps its blocks and gets more as it grows; a renamed file keeps all of them; new
+//! files take free blocks, then new stripes. All refusals, such as an unreadable file or too little
+//! room, come before the first write. All content is read before the one rename that commits the
+//! whole change. So after a kill or failure at any moment the set has the whole old tree or the
 //! whole new one.
 //!
 //! Invariant: parity is only computed from blocks that are known to be as sealed before or now.
@@ -36,27 +36,28 @@ const SCAN_BYTES: usize = 1 << 20;
 
 /// The present tree, and the work to seal it.
 struct Plan {
-    /// By entry of the tree; files have their extents, and known checksums.
+    /// Entries of the present tree. Files have their extents, and checksums as far as they are
+    /// known.
     next: Vec<Entry>,
-    /// Entries of the tree whose content is read.
+    /// Indices of the entries whose content is read.
     fresh: Vec<usize>,
-    /// Time of the last change of each entry, when it was listed.
+    /// The ctime of each entry when it was listed.
     seen: Vec<Timestamp>,
-    /// Old entries whose content is at another path now: the old one, the new one.
+    /// Entries whose content is at another path now: index in the old tree, index in the new one.
     moved: Vec<(usize, usize)>,
     /// The blocks whose content changes.
     slots: Vec<Slot>,
     stripes: u64,
-    /// Start of the walk of the tree.
+    /// When the walk of the tree began.
     began: Timestamp,
     /// Patterns of paths that are left out from now on.
     left_out: LeftOut,
-    /// True if files were read that proved unchanged: a commit saves the next seal from reading
-    /// them.
+    /// True if files were read that proved unchanged. A commit then saves the next seal from
+    /// reading them again.
     read_in_vain: bool,
 }
 
-/// Brings a set up to date; `None` if its code got more columns for more sources, and the set must
+/// Brings a set up to date. `None` if its code got more columns for more sources: then the set must
 /// be opened and updated again.
 pub(crate) fn update(
     mut set: Set<'_>,
@@ -132,7 +133,7 @@ pub(crate) fn update(
     Ok(Some(describe(report, set.world.disk, &set.manifest, &set.geometry, &set.names)))
 }
 
-/// Leaves out files that would be read and cannot be, and keeps their sealed state.
+/// Removes files that are to be read but cannot be from the tree, and keeps their sealed state.
 fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -> Result<(), Fault> {
     let old = &set.manifest.entries;
     let by_path: HashMap<(u32, &[u8]), &Entry> =
@@ -146,17 +147,17 @@ fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -
     Ok(())
 }
 
-/// True if a file has its sealed size and time.
+/// True if a file has its sealed size and mtime.
 fn is_as_sealed(sealed: &Entry, now: &Entry) -> bool {
     matches!(sealed.kind, EntryKind::File { .. })
         && is_same_time(sealed.mtime, now.mtime)
         && size_of(sealed) == size_of(now)
 }
 
-/// True if a file is read although it has its sealed size and time.
+/// True if a file is read although it has its sealed size and mtime.
 ///
-/// Times of modification can be set, and an exchange of two files of one size shows in nothing
-/// else. Without checksums no comparison is possible.
+/// A program can set mtimes, and an exchange of two files of one size changes only the ctimes.
+/// Without checksums the content cannot be compared.
 fn is_to_be_read(set: &Set<'_>, options: &SealOptions, ctime: Timestamp) -> bool {
     options.read_all || set.sealed_at.filter(|_| set.judge).is_some_and(|at| is_since(ctime, at))
 }
@@ -168,7 +169,7 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
             "leave {what} out to update it, or seal into another directory or under another name"
         )))
     };
-    // The named code may have got more columns for more sources since.
+    // The code that the user named may since have got more columns for more sources.
     let is_it = |code: &pantile::Code| {
         let have = set.geometry.codec.code();
         let grown = || {
@@ -204,7 +205,7 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
         sources.iter().map(|source| source.prefix.clone()).collect()
     };
     let (have, given) = (places(&manifest.sources), places(&tree.sources));
-    // If each source has columns of its own, new sources follow those of the set.
+    // If each source has separate columns, new sources follow those of the set.
     let known = &tree.sources[..tree.sources.len().min(manifest.sources.len())];
     let is_bound = Bound::of(&set.geometry, manifest.mode, &manifest.sources).is_some();
     if names(&manifest.sources) != names(if is_bound { known } else { &tree.sources }) {
@@ -217,8 +218,7 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     Ok(())
 }
 
-/// Refuses files with the name of a shard: the journal, which knows shards by their names, would
-/// confuse them.
+/// Refuses other files with the name of a shard: the journal identifies shards by their names.
 fn check_names(set: &Set<'_>) -> Result<(), Fault> {
     for (column, shard) in set.shards.iter().enumerate() {
         let (Some(shard), name) = (shard, set.names.shard(column)) else { continue };
@@ -239,7 +239,7 @@ fn name_taken(path: &Path, shard: &Path) -> Fault {
         .hint("move it away and run the command again")
 }
 
-/// Refuses a seal after more files of a source were changed than its owner expects.
+/// Refuses a seal because more files of a source were changed than the user permits.
 fn many_changed(source: &Path, changed: u64, of: u64) -> Fault {
     let shown = source.display();
     let what =
@@ -249,8 +249,8 @@ fn many_changed(source: &Path, changed: u64, of: u64) -> Fault {
     Fault::request(what).at(source).hint(hint)
 }
 
-/// More files of a source are gone than allowed: most likely a disk is not mounted, such as that of
-/// the directory that is empty now.
+/// Refuses a seal because more files of a source are gone than the user permits. Most likely a disk
+/// is not mounted, such as that of a directory that is empty now.
 fn many_removed(source: &Path, emptied: Option<&Path>, (removed, of): (u64, u64)) -> Fault {
     let shown = source.display();
     let what = match emptied {
@@ -285,8 +285,8 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
     Ok(())
 }
 
-/// Files that may be damaged or changed, the option that seals them as they are, and the command
-/// that restores the first.
+/// Returns the fault of files that may be damaged or changed. The hint has the option that seals
+/// them as they are, and the command that restores the first.
 fn suspect(
     all: &[PathBuf],
     (one, several): (&str, &str),
@@ -375,8 +375,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Refuses more changed files than requested: most likely the owner did not change them. A file
-    /// that is only read again is not counted.
+    /// Refuses more changed files than the user permits: most likely the user did not change them.
+    /// A file that only has to be read again is not counted.
     fn check_changed(
         &self,
         set: &Set<'_>,
@@ -402,7 +402,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Refuses to forget more files than requested: most likely their disk is not mounted.
+    /// Refuses to forget more files than the user permits: most likely their disk is not mounted.
     fn check_removed(
         &self,
         set: &Set<'_>,
@@ -412,7 +412,7 @@ impl Plan {
     ) -> Result<(), Fault> {
         let old = &set.manifest.entries;
         let patterns = Patterns::of(&self.left_out)?;
-        // Paths that are left out from now on are not gone.
+        // Paths that are left out from now on do not count as gone.
         let links: HashSet<(u32, &[u8])> = (self.next.iter())
             .filter(|entry| matches!(entry.kind, EntryKind::HardLink { .. }))
             .map(|entry| (entry.source, entry.path.as_slice()))
@@ -436,7 +436,7 @@ impl Plan {
             if options.removed_max != FilesMax::Half {
                 continue;
             }
-            // A former mount point exists, and is empty.
+            // The mount point of an unmounted disk exists, and is empty.
             let mut below: HashMap<&[u8], u64> = HashMap::new();
             for entry in &gone {
                 let slashes = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -514,10 +514,10 @@ impl Plan {
         self.slots.is_empty() && unchanged(manifest, before) && !self.read_in_vain
     }
 
-    /// Takes the files whose content was sealed under another path from `fresh` and `gone`: they
-    /// keep their blocks.
+    /// Finds the new files whose content was sealed under another path, and removes them from
+    /// `fresh` and `gone`: they keep their blocks.
     ///
-    /// Without checksums equal content cannot be recognised, and they are sealed again.
+    /// Without checksums equal content cannot be recognised, so such files are sealed again.
     fn find_moved(
         &mut self,
         set: &Set<'_>,
@@ -545,7 +545,7 @@ impl Plan {
         for &(index, before) in fresh.iter() {
             let entry = &self.next[index];
             let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
-            // In another source its blocks would be on the columns of the former one.
+            // In another source, the kept blocks would be on the columns of the former source.
             let may_stay = |i: &usize| !is_bound || old[*i].source == entry.source;
             let starts_so = |i: &usize, crcs: &[Crc64]| may_stay(i) && crcs_of(&old[*i]).starts_with(crcs);
             let hope = |crcs: &[Crc64]| same_size.iter().any(|i| starts_so(i, crcs));
@@ -565,7 +565,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Gives every new and changed file its blocks, and finds the changed ones.
+    /// Gives every new and changed file its blocks, and finds the blocks that changed.
     fn place(
         &mut self,
         set: &Set<'_>,
@@ -590,7 +590,7 @@ impl Plan {
             }
             None => Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum()),
         };
-        // The least need; checked before memory for each block is allocated.
+        // This is the least room needed; it is checked before memory for each block is allocated.
         let more_stripes = allocator.stripes.saturating_sub(set.manifest.stripes);
         check_free(set.world.disk, appended(set, more_stripes))?;
         let apart = (set.manifest.mode == Mode::Beside).then(|| Apart::new(&set.geometry));
@@ -697,7 +697,7 @@ fn unchanged(a: &Manifest, b: &Manifest) -> bool {
     a.entries == b.entries && a.sources == b.sources && a.left_out() == b.left_out()
 }
 
-/// Keeps the set's fields of its sources.
+/// Copies the fields of the set's sources to the sources of the tree.
 fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
     for source in &mut tree.sources {
         if let Some(known) = manifest.sources.iter().find(|known| known.prefix == source.prefix) {
@@ -706,8 +706,8 @@ fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
     }
 }
 
-/// Finds the sealed entry of each file's content: the file of its path, or the one that its path
-/// was another name of. Each content counts for one file only.
+/// Finds for each file the sealed entry with its content: that of its own path, or the file of
+/// which its path was a hard link. Each sealed content is used for one file only.
 fn sealed_as(
     next: &[Entry],
     sealed: &Manifest,
@@ -737,7 +737,7 @@ fn is_one_kind(a: &Entry, b: &Entry) -> bool {
     std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind) || is_file(&a.kind) && is_file(&b.kind)
 }
 
-/// True if two links of one path have different targets.
+/// True if two symbolic links have different targets.
 fn leads_elsewhere(a: &Entry, b: &Entry) -> bool {
     matches!((&a.kind, &b.kind), (EntryKind::Symlink { target: a }, EntryKind::Symlink { target: b }) if a != b)
 }
@@ -746,7 +746,7 @@ fn path_now(set: &Set<'_>, entry: &Entry) -> PathBuf {
     join(&set.sources[entry.source as usize], &entry.path)
 }
 
-/// The bytes of a file; zero for any other entry.
+/// Returns the bytes of a file; zero for any other entry.
 pub(crate) fn size_of(entry: &Entry) -> u64 {
     if let EntryKind::File { size, .. } = entry.kind { size } else { 0 }
 }
@@ -759,7 +759,7 @@ fn crcs_of(entry: &Entry) -> &[Crc64] {
     if let EntryKind::File { crcs, .. } = &entry.kind { crcs } else { &[] }
 }
 
-/// The blocks of extents, the first of which is block `first` of the file.
+/// Returns the blocks of extents as slots; the first is block `first` of the file.
 fn slots_of(extents: &[Extent], first: u64) -> Vec<Slot> {
     let places =
         extents.iter().flat_map(|x| (x.first.0..x.first.0 + x.count).map(|stripe| (stripe, x.lane.0)));
@@ -783,7 +783,7 @@ fn cut(extents: &mut Vec<Extent>, blocks: u64) -> Vec<Extent> {
     dropped
 }
 
-/// Adds an extent, joined to the last one if they touch.
+/// Adds an extent, and joins it to the last one if they are adjacent.
 fn append(extents: &mut Vec<Extent>, new: Extent) {
     match extents.last_mut() {
         Some(last) if last.lane == new.lane && last.first.0 + last.count == new.first.0 => {
@@ -793,7 +793,8 @@ fn append(extents: &mut Vec<Extent>, new: Extent) {
     }
 }
 
-/// The checksums of a file's present blocks; `None` as soon as those read leave no `hope`.
+/// Returns the checksums of a file's present blocks; `None` as soon as `hope` is false for the
+/// checksums read so far.
 fn scan_file(
     set: &Set<'_>,
     entry: &Entry,

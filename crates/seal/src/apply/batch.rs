@@ -1,12 +1,12 @@
-//! Originals that become durable together: written under temporary names, synced as a whole, then
-//! named one by one.
+//! Originals that become durable together: they are written under temporary names, synced as a
+//! whole, then renamed one by one.
 //!
 //! Invariant: a file gets its name only when its content is durable. After a kill or a loss of
 //! power at any moment each path holds the old file or the whole new one. The next `heal` removes
 //! leftover temporary files.
 //!
-//! One sync of the file system costs as much as that of one small file, but also writes pending
-//! data of other programs: a few files are therefore synced one by one.
+//! One sync of the file system costs as much as the sync of one small file, but also writes pending
+//! data of other programs. A few files are therefore synced one by one.
 
 use crate::Fault;
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind};
@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 
 /// Up to this many files or directories are synced one by one.
 const FEW: usize = 8;
-/// A batch takes the room of its files beside the replaced ones.
+/// A batch needs the space of its files in addition to that of the replaced ones.
 const BYTES_MOST: u64 = 64 << 20;
-/// Each is open until it has its name, with its directory; a process has 1024 files as a rule.
+/// Each file is open until it has its name, and so is its directory. The usual limit of a process
+/// is 1024 open files.
 const FILES_MOST: usize = 192;
 
 /// A file that is written and waits for its name.
@@ -28,7 +29,7 @@ pub(crate) struct Written {
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) path: PathBuf,
     pub(crate) temp: PathBuf,
-    /// The directory of both.
+    /// The directory of both paths.
     pub(crate) dir: PathBuf,
     pub(crate) size: u64,
     pub(crate) mtime: Timestamp,
@@ -36,7 +37,7 @@ pub(crate) struct Written {
     pub(crate) there: Option<Meta>,
     /// True if the replaced file was touched since it was sealed, and is kept.
     pub(crate) is_kept: bool,
-    /// Blocks that were computed.
+    /// The number of blocks that were computed.
     pub(crate) blocks: u64,
 }
 
@@ -44,11 +45,11 @@ pub(crate) struct Written {
 pub(crate) struct Named {
     pub(crate) path: PathBuf,
     pub(crate) blocks: u64,
-    /// Path at which the replaced file was kept.
+    /// The path at which the replaced file was kept.
     pub(crate) aside: Option<PathBuf>,
 }
 
-/// Result for each file: its name, or the fault.
+/// Result for each file: it has its name, or the fault.
 pub(crate) type Outcome = Result<Named, (PathBuf, Fault)>;
 
 pub(crate) struct Batch<'d> {
@@ -56,9 +57,10 @@ pub(crate) struct Batch<'d> {
     set: SetId,
     waiting: Vec<Written>,
     bytes: u64,
-    /// Directories in which names were given that are not durable yet.
+    /// Directories in which files were renamed that are not synced yet.
     dirs: BTreeSet<PathBuf>,
-    /// The file systems written to, by their number; `None` if each file must be synced by itself.
+    /// The file systems that are written to, by device number; `None` if each file there must be
+    /// synced by itself.
     systems: BTreeMap<u64, Option<Box<dyn DiskSystem>>>,
 }
 
@@ -71,13 +73,13 @@ impl<'d> Batch<'d> {
         self.waiting.is_empty()
     }
 
-    /// The temporary name of the next file in a directory.
+    /// Returns the temporary name of the next file in a directory.
     pub(crate) fn temp(&self, dir: &Path) -> PathBuf {
         stray(dir, self.set, Some(NO_COLUMN - 1 - self.waiting.len()))
     }
 
-    /// Creates the next file. It is written only afterwards, so that its file system reports every
-    /// fault of writing it.
+    /// Creates the next file. Its file system is opened before anything is written to it, so that a
+    /// sync reports every failed write.
     pub(crate) fn create(&mut self, dir: &Path, temp: &Path) -> Result<Box<dyn DiskFile>, Fault> {
         let io = |e| Fault::io("creating", temp, e);
         let file = self.disk.create(temp).map_err(io)?;
@@ -96,15 +98,15 @@ impl<'d> Batch<'d> {
         self.waiting.len() >= FILES_MOST || self.bytes >= BYTES_MOST
     }
 
-    /// Makes the waiting files and their names durable.
+    /// Makes the files of the batch and their names durable.
     pub(crate) fn end(&mut self, mut tell: impl FnMut(Outcome)) {
         self.finish(&mut tell);
         let dirs = std::mem::take(&mut self.dirs);
         self.sync_names(&dirs, &mut tell);
     }
 
-    /// Makes the waiting files durable, and names them. Only [`end`](Batch::end) makes the names
-    /// durable: a loss of power before it can bring back whole old files.
+    /// Makes the files of the batch durable, and gives them their names. Only [`end`](Batch::end)
+    /// makes the names durable: a loss of power before it can bring back whole old files.
     pub(crate) fn finish(&mut self, mut tell: impl FnMut(Outcome)) {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.is_empty() {
@@ -128,7 +130,7 @@ impl<'d> Batch<'d> {
         self.bytes = 0;
     }
 
-    /// For each waiting file the fault that keeps it from being durable, if any.
+    /// Returns for each file of the batch the fault that keeps it from being durable, if any.
     fn sync_contents(&self, waiting: &[Written]) -> Vec<Option<Fault>> {
         let error = |written: &Written, e| Fault::io("syncing", &written.temp, e);
         if waiting.len() <= FEW || self.systems.values().any(Option::is_none) {
@@ -140,7 +142,7 @@ impl<'d> Batch<'d> {
         waiting.iter().map(of).collect()
     }
 
-    /// The first fault, if any: the system does not say which file it concerns.
+    /// Returns the first fault, if any: the system does not report which file it concerns.
     fn sync_systems(&self) -> Option<std::io::Error> {
         let results: Vec<_> = self.systems.values().flatten().map(|system| system.sync()).collect();
         results.into_iter().find_map(Result::err)
@@ -159,12 +161,12 @@ impl<'d> Batch<'d> {
         }
     }
 
-    /// Gives a file its name, unless another program has changed the replaced file; returns the
-    /// path at which that is kept.
+    /// Gives a file its name, unless another program has changed the file to be replaced; returns
+    /// the path at which the latter is kept.
     fn name(&self, written: &Written) -> Result<Option<PathBuf>, Fault> {
         let Written { file, path, there, size, mtime, .. } = written;
-        // Another program may have changed it since it was examined: then it is not ours to
-        // replace. Checked in the opened directory, whatever has its path now.
+        // If another program has changed the old file since it was examined, it must not be
+        // replaced. The check uses the opened directory, whatever is at its path now.
         let same = match file.beside(path.file_name()).and_then(|seen| seen.meta()) {
             Ok(now) => {
                 now.kind == MetaKind::File
@@ -183,7 +185,7 @@ impl<'d> Batch<'d> {
     }
 }
 
-/// Gives a created file its name: a free one, unless another file is to be replaced.
+/// Gives a created file its name. The name must be free, unless another file is to be replaced.
 pub(crate) fn name(file: &dyn DiskFile, path: &Path, replaces: bool) -> Result<(), Fault> {
     let named = if replaces { file.give_name(path) } else { file.give_free_name(path) };
     named.map_err(|e| match e.kind() {
@@ -194,12 +196,12 @@ pub(crate) fn name(file: &dyn DiskFile, path: &Path, replaces: bool) -> Result<(
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        // Left by a run that fails; heal removes the rest.
+        // Files that a failed run leaves are removed here; heal removes any others.
         self.waiting.iter().for_each(|written| drop(written.file.discard()));
     }
 }
 
-/// Gives a file a second name, which stays when the first is given to another file.
+/// Gives a file a second name, under which it remains when the first name goes to another file.
 fn keep_aside(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
     let aside = crate::heal::free_name(disk, path, "before-heal");
     disk.add_name(path, &aside).map_err(|e| Fault::io("keeping what is there as", &aside, e))?;

@@ -1,7 +1,8 @@
-//! One commit: from a state of the set to the next, by way of the journal.
+//! One commit: the change from a state of the set to the next, by a journal.
 //!
-//! New stripes and the new meta area are in free places; they are written and synced first. Blocks
-//! of existing stripes and headers go into the journal. Its rename commits everything at once.
+//! New stripes and the new meta area are in free places, and are written and synced first. Blocks
+//! of existing stripes and headers go into the journal. The rename of the journal commits
+//! everything at once.
 
 use crate::apply::journal::{self, JournalWriter, is_decided, journal_header};
 use crate::apply::meta::Meta;
@@ -32,7 +33,7 @@ use std::path::PathBuf;
 pub(crate) struct Slot {
     pub(crate) stripe: u64,
     pub(crate) lane: u32,
-    /// The block of its file.
+    /// The index of the block in its file.
     pub(crate) block: u64,
 }
 
@@ -40,23 +41,23 @@ pub(crate) struct Slot {
 pub(crate) struct Commit<'s> {
     /// Ascending by stripe and lane.
     pub(crate) slots: &'s [Slot],
-    /// Stripes for which room is kept, so that the next commit can append them.
+    /// Stripes for which the meta area leaves room, so that the next commit can append them.
     pub(crate) reserve_stripes: u64,
-    /// The time at which the tree was examined; it becomes the time of modification of the shards.
+    /// When the tree was examined; this becomes the mtime of the shards.
     pub(crate) began: Timestamp,
-    /// Files whose content is read.
+    /// The files whose content is read.
     pub(crate) read: Listed<'s>,
-    /// The geometry of a code with more data columns, which the set gets; then nothing else
+    /// The geometry of a code with more data columns, if the set gets one; then nothing else
     /// changes.
     pub(crate) wider: Option<&'s Geometry>,
 }
 
 impl Commit<'_> {
-    /// Brings the set to the state of the manifest, and adds the checksums of all content that is
-    /// read to it.
+    /// Brings the set to the state of the manifest, to which the checksums of all content that is
+    /// read are added.
     ///
-    /// Errors: nothing is changed, or it is `Unfinished` and the next command that opens the set
-    /// finishes it.
+    /// Errors: nothing is changed; or `Unfinished`, and the next command that opens the set
+    /// finishes the change.
     pub(crate) fn run(
         &self,
         set: &mut Set<'_>,
@@ -66,8 +67,8 @@ impl Commit<'_> {
     ) -> Result<(), Fault> {
         self.check_room(set, &manifest)?;
         if meta_is_in_the_way(set, manifest.stripes) {
-            // The meta area moves behind the stripes to come; nothing else changes, not even when
-            // the set was sealed.
+            // The meta area moves behind the stripes that are to be appended. Nothing else changes,
+            // not even the time of the last seal.
             let began = set.sealed_at.unwrap_or(self.began);
             let moved = Commit {
                 slots: &[],
@@ -80,7 +81,7 @@ impl Commit<'_> {
             same.generation = manifest.generation;
             manifest.generation.0 += 1;
             moved.run(set, same, report, progress).map_err(|error| match error.kind {
-                // The tree is as it was, whether the move is finished now or by the next command.
+                // The tree is as before, whether this command or the next one finishes the move.
                 FaultKind::Unfinished(why) => *why,
                 kind => Fault { kind, ..error },
             })?;
@@ -114,7 +115,7 @@ impl Commit<'_> {
         Ok(())
     }
 
-    /// Everything up to the rename of the journal.
+    /// Does everything up to the rename of the journal.
     fn try_run(
         &self,
         set: &Set<'_>,
@@ -138,7 +139,8 @@ impl Commit<'_> {
             table.resize(rows * manifest.stripes as usize, Crc64(0));
             meta.tables.push((column, table));
         }
-        // After a kill from here on the shards look younger than they are; their length shows it.
+        // After a kill from here on the mtimes of the shards are too late; their length reveals
+        // that.
         for output in outputs {
             let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
             let longer = live.map_or(Ok(()), |len| output.file.set_len(len.saturating_add(1)));
@@ -170,7 +172,7 @@ impl Commit<'_> {
         let geometry = self.wider.unwrap_or(&set.geometry);
         let more_columns = geometry.columns() - set.geometry.columns();
         let headers = meta.write(manifest, geometry, outputs, more_columns, place)?;
-        // The journal knows shards by the columns that their names say now.
+        // The journal refers to each shard by the column in its present name.
         let named = || outputs.iter().map(|output| Column(output.column as u32)).zip(&headers);
         for output in outputs {
             output.file.sync().map_err(|e| Fault::io("syncing", &output.path, e))?;
@@ -194,21 +196,21 @@ impl Commit<'_> {
         Ok((headers, meta))
     }
 
-    /// Refuses a change without room: new stripes, the journal, and the new meta areas beside the
-    /// live ones.
+    /// Refuses a change that lacks free space for new stripes, the journal, or the new meta areas
+    /// beside the live ones.
     fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), Fault> {
         let geometry = &set.geometry;
         let block = manifest.block_len.bytes();
         let journaled = &self.slots[..self.slots.partition_point(|slot| slot.stripe < set.manifest.stripes)];
         let stripes = journaled.chunk_by(|a, b| a.stripe == b.stripe).count() as u64;
         let grid = grid_of(manifest);
-        // Blocks without an owner are zero, and zeros are not written.
+        // Blocks that belong to no file are zero, and zeros are not written.
         let is_written =
             |slot: &&Slot| manifest.mode == Mode::Full && grid.owner(slot.lane, slot.stripe).is_some();
         let data = journaled.iter().filter(is_written).count() as u64;
         let parity = (geometry.cell_count() - geometry.lanes.len()) as u64;
         let journal = parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block);
-        // Two copies of each, and the gap between them.
+        // Each shard gets two copies of the metadata, and a gap between them.
         let manifest_bytes = manifest.encode().len() as u64;
         let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + 4 * HEADER_BYTES;
         let checks =
@@ -219,7 +221,7 @@ impl Commit<'_> {
     }
 }
 
-/// Returns the bytes of new stripes, by the directories of the shards.
+/// Returns for each shard its directory, and the bytes that new stripes add to it.
 pub(crate) fn appended(set: &Set<'_>, stripes: u64) -> impl Iterator<Item = (PathBuf, u64)> {
     let block = set.manifest.block_len.bytes();
     let bytes = move |column: usize| stripes.saturating_mul(set.geometry.stored[column].len() as u64 * block);
@@ -235,7 +237,8 @@ fn meta_is_in_the_way(set: &Set<'_>, stripes: u64) -> bool {
         })
 }
 
-/// The first place for a meta area behind the blocks of that many stripes and beside the live one.
+/// Returns the first offset for a meta area that is behind the blocks of that many stripes and does
+/// not overlap the live one.
 fn place(set: &Set<'_>, column: usize, stripes: u64, len: u64) -> u64 {
     let header = header_of(&set.manifest, &set.geometry, column);
     let end = header.block_offset(stripes, 0);
@@ -292,7 +295,7 @@ fn groups(slots: &[Slot], stripes_most: u64) -> Vec<Group> {
     groups
 }
 
-/// Existing stripes on their way into the journal.
+/// Writes changed blocks of existing stripes to the journal.
 struct Changing<'a, 'w> {
     set: &'a Set<'w>,
     grid: &'a Grid,
@@ -323,7 +326,7 @@ impl Changing<'_, '_> {
         Ok(())
     }
 
-    /// The new content of the changed lanes; checksums of new files are noted.
+    /// Reads the new content of the changed lanes, and notes the checksums of files.
     fn read_new(&mut self, group: &Group, entries: &mut [Entry]) -> Result<Arena, Fault> {
         let block = self.set.geometry.block();
         let mut new = Arena::new(group.lanes.len(), group.len() as usize * block);
@@ -337,8 +340,8 @@ impl Changing<'_, '_> {
                 let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
                     .map_err(|e| Fault::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;
-                // A file that changed since it was scanned is sealed as read, and will be reported
-                // as changed.
+                // A file that changed after it was scanned is sealed as it is read now, and
+                // reported as changed.
                 let found: Vec<Crc64> = bytes.chunks_exact(block).map(Crc64::of).collect();
                 for (block, found) in (run.block..).zip(found) {
                     if let EntryKind::File { crcs, .. } = &mut entry.kind
@@ -352,11 +355,11 @@ impl Changing<'_, '_> {
         Ok(new)
     }
 
-    /// Adds the change to the parity that it reaches; `None` if old content is not known to be as
-    /// it was sealed, or if encoding again reads less. The parity cells that changed.
+    /// Adds the change to the parity cells that depend on it, and returns these cells. `None` if
+    /// the old content is not known to be as sealed, or if encoding again reads less.
     ///
-    /// Added to parity, an error of the old content would let the equations blame the new block,
-    /// which is right: without checksums only the whole stripe tells whether there is one.
+    /// An error in the old content that is added to parity would make the equations blame the new
+    /// block. Without checksums only the whole stripe reveals such an error.
     fn add_delta(&self, window: &mut Window, changed: &[CellIndex], new: &Arena) -> Option<Vec<CellIndex>> {
         let (set, geometry) = (self.set, &self.set.geometry);
         let code = geometry.codec.code();
@@ -370,8 +373,8 @@ impl Changing<'_, '_> {
             .map(|(_, &cell)| cell)
             .collect();
         let cheaper = changed.len() + reached.len() <= geometry.lanes.len() - changed.len();
-        // Beside the originals a file that changed has its old content nowhere; one that is still
-        // there is judged like any block.
+        // Beside the originals the old content of a changed file no longer exists. That of an
+        // unchanged file is judged like any block.
         let is_there = |run: Run| {
             set.originals[run.entry].as_ref().is_some_and(|original| original.status == FileStatus::Unchanged)
         };
@@ -417,8 +420,8 @@ impl Changing<'_, '_> {
         if !set.judge {
             self.check_others(window)?;
         }
-        // Blocks that satisfied the equations are not read again: only that very content is known
-        // to be right.
+        // Blocks that satisfied the equations are not read again: only the content that was checked
+        // is known to be right.
         if !(0..window.count()).all(|i| others.iter().all(|&cell| window.have[i].contains(cell))) {
             set.obtain(window, &others)?;
         }
@@ -439,8 +442,8 @@ impl Changing<'_, '_> {
         Ok(code.parity().to_vec())
     }
 
-    /// Without checksums: true if the rest of the old stripes satisfies its equations. In mode full
-    /// no block may be missing: each lost block weakens the check of the others.
+    /// Without checksums: checks that the old stripes satisfy their equations. In mode full no
+    /// block can be missing, since each lost block weakens the check of the others.
     fn check_others(&self, window: &mut Window) -> Result<(), Fault> {
         let set = self.set;
         let all: Vec<CellIndex> = set.geometry.codec.code().cells().collect();
@@ -462,7 +465,7 @@ impl Changing<'_, '_> {
         Ok(())
     }
 
-    /// Puts a cell of the window into the journal, and its checksum into the table if it is parity.
+    /// Writes a cell of the window to the journal, and its checksum to the table if it is parity.
     fn log(&mut self, window: &Window, cell: CellIndex) -> Result<(), Fault> {
         let geometry = &self.set.geometry;
         let (column, row) = geometry.place[cell.usize()];
@@ -485,7 +488,7 @@ impl Changing<'_, '_> {
             let target = Target { column: Column(column as u32), offset: header.block_offset(first, row) };
             let bytes =
                 &window.arena.get(cell.usize())[window.bytes(piece * per_piece..(piece + 1) * per_piece)];
-            // Zeros are named, not written out.
+            // A run of zeros is one short record, not written out.
             if bytes.iter().all(|&byte| byte == 0) {
                 self.journal.zero(target, bytes.len() as u64)?;
             } else {

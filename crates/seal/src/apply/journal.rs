@@ -2,13 +2,14 @@
 //! opens the set.
 //!
 //! A commit is the rename of the journal to its final name. Applying it is idempotent. Headers are
-//! written last and one copy at a time, each after a sync, so that every shard always has one good
-//! header: of the state before, or after. A shard whose header is of neither state is not touched.
-//! A journal stays until every shard that it names has the state after: a missing one can come back
-//! with the state before.
+//! written last, one copy at a time and each after a sync, so that every shard always has a good
+//! header, of the state before or of the state after. A shard whose header is of neither state is
+//! not touched. A journal stays until every shard that it names has the state after: a missing
+//! shard can return with the state before.
 //!
-//! Any user may have made a journal. So all its records are compared with the layout in the headers
-//! before one is applied; together they write no more to a shard than its length.
+//! Any user may have written a journal. So all records are compared with the layout in the headers
+//! before the first is applied, and a journal writes no more bytes to a shard than the length of
+//! the shard.
 
 use crate::disk::{Disk, DiskFile, set_back};
 use crate::options::{Progress, Silent};
@@ -33,14 +34,14 @@ pub(crate) struct JournalWriter<'w> {
     path: PathBuf,
     file: Box<dyn DiskFile>,
     buffer: Vec<u8>,
-    /// Bytes of the file before the buffer.
+    /// Bytes of the file that were written before those in the buffer.
     flushed: u64,
     crc: CrcStream,
 }
 
 impl<'w> JournalWriter<'w> {
-    /// With an owner and a group: those of the shards, so that this user can finish it after a
-    /// kill.
+    /// Creates the journal. If an owner and a group are given, they are those of the shards, so
+    /// that this user can finish the journal after a kill.
     pub(crate) fn create(
         disk: &'w dyn Disk,
         path: PathBuf,
@@ -57,7 +58,7 @@ impl<'w> JournalWriter<'w> {
         Ok(writer)
     }
 
-    /// Bytes so far.
+    /// Returns the bytes so far.
     pub(crate) fn len(&self) -> u64 {
         self.flushed + self.buffer.len() as u64
     }
@@ -79,7 +80,8 @@ impl<'w> JournalWriter<'w> {
         self.record(RecordKind::Replace, &[Target { column, offset: 0 }], 0)
     }
 
-    /// Adds a block of an original: its sealed bytes, and its present ones if they can be read.
+    /// Adds a block of an original, with its sealed bytes, and its present bytes if they can be
+    /// read.
     pub(crate) fn original(&mut self, spot: Spot, new: &[u8], old: Option<&[u8]>) -> Result<(), Fault> {
         let old = old.unwrap_or_default();
         let payload_len = (new.len() + old.len()) as u64;
@@ -114,9 +116,9 @@ impl<'w> JournalWriter<'w> {
         Ok(())
     }
 
-    /// Makes it durable and gives it its name: from here on the change will happen. Its time of
-    /// modification becomes that of the shards: files changed since `began` may differ from their
-    /// sealed state.
+    /// Makes the journal durable and gives it its name: from here on the change will happen. Its
+    /// mtime becomes that of the shards, since files that changed after `began` may differ from
+    /// their sealed state.
     pub(crate) fn commit(mut self, began: Timestamp) -> Result<(), Fault> {
         self.record(RecordKind::End, &[], 8)?;
         let crc = self.crc.crc().0.to_le_bytes();
@@ -131,12 +133,12 @@ impl<'w> JournalWriter<'w> {
     }
 }
 
-/// The header of the journal of a commit to a state.
+/// Returns the header for the journal of a commit to a state.
 pub(crate) fn journal_header(manifest: &Manifest) -> JournalHeader {
     JournalHeader { set: manifest.set, generation: manifest.generation }
 }
 
-/// The journals in a directory.
+/// Returns the journals in a directory.
 pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, Fault> {
     let names = disk.list(dir).map_err(|e| Fault::io("reading", dir, e))?;
     Ok(names
@@ -146,34 +148,37 @@ pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, Faul
         .collect())
 }
 
-/// True if a commit to this state of this set was decided: its journal has its name.
+/// True if a commit to this state of this set was decided, so that its journal has its final name.
 pub(crate) fn is_decided(disk: &dyn Disk, path: &Path, set: SetId, generation: Generation) -> bool {
     let header = Stream::open(disk, path, &Silent).and_then(|mut stream| stream.header());
     header.is_ok_and(|header| header.set == set && header.generation == generation)
 }
 
-/// The set of a journal; `None` for any other file.
+/// Returns the set of a journal; `None` for any other file.
 pub(crate) fn set_of_journal(disk: &dyn Disk, path: &Path) -> Option<SetId> {
     let header = Stream::open(disk, path, &Silent).and_then(|mut stream| stream.header());
     header.ok().map(|header| header.set)
 }
 
-/// True if shards beside a journal or in these directories have names of its set.
+/// True if there are shards of the journal's set, by their names, beside it or in these
+/// directories.
 pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Result<bool, Fault> {
     Ok(!find_shards(disk, path, dirs)?.is_empty())
 }
 
-/// Applies a journal to the shards beside it and in these directories. If every shard that it names
-/// has the change, the journal is removed; else it stays, and the first column without the change
-/// is returned.
+/// Applies a journal to the shards beside it and in these directories. If then every shard that the
+/// journal names has the change, the journal is removed. Otherwise it stays, and the first column
+/// without the change is returned.
 ///
-/// Missing shards and those that missed an earlier commit are left alone: the former can come back,
-/// the latter are lost, and healed later. A shard that was rebuilt in the state before, without the
-/// journal, cannot get the state after. If the others do not suffice for that state and none has it
-/// yet, none is touched: together they may have the state before.
+/// A missing shard is left alone, since it can return. A shard that missed an earlier commit is
+/// left alone too: it counts as lost, and heal rebuilds it. A shard that was rebuilt in the state
+/// before, without the journal, cannot get the state after. If the other shards do not suffice for
+/// the state after and none has it yet, no shard is touched: together they may still have the state
+/// before.
 ///
-/// Errors: `BadJournal` if it is damaged; nothing is changed, unless another program changes it at
-/// the same time. `Cancelled`: the next command that opens the set continues.
+/// Errors: `BadJournal` if the journal is damaged; nothing is changed then, unless another program
+/// changes the journal at the same time. `Cancelled`: the next command that opens the set
+/// continues.
 pub(crate) fn replay(
     world: &World<'_>,
     path: &Path,
@@ -204,7 +209,7 @@ pub(crate) fn replay(
     Ok(lacking)
 }
 
-/// True if a journal has work left on present shards. Nothing is written.
+/// True if a journal has work left on present shards. It writes nothing.
 ///
 /// Errors: as [`replay`].
 pub(crate) fn is_to_be_done(
@@ -234,10 +239,9 @@ fn prepare<'w, 'p>(
     Ok((replay, stream))
 }
 
-/// As [`replay`], of the journal of a commit whose shards were all there a moment ago.
+/// As [`replay`], for the journal of a commit whose shards were all present just before.
 ///
-/// Errors: also if a shard lacks the new state now, so that no other journal takes the place of
-/// this one.
+/// Errors: also if a shard still lacks the new state, so that no later journal replaces this one.
 pub(crate) fn finish(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<(), Fault> {
     let Some(column) = replay(world, path, dirs, &Silent)? else { return Ok(()) };
     let shards = find_shards(world.disk, path, dirs)?;
@@ -246,18 +250,20 @@ pub(crate) fn finish(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result
     Err(Fault::io("giving the new state to", shard, std::io::Error::other(why)))
 }
 
-/// A record that is applied as it stands.
+/// A record as it is applied.
 struct Record {
     head: RecordHead,
     targets: Vec<Target>,
-    /// The payload of a header, which was checked; that of any other record is still to be read.
+    /// The payload, if it is a header, which was checked already; any other payload is still to be
+    /// read.
     header: Option<Vec<u8>>,
 }
 
-/// The columns in a journal, each with the header of its shard afterwards; none for a new shard.
+/// The columns in a journal, each with the header of its shard after the commit; `None` for a new
+/// shard.
 type After = BTreeMap<u32, Option<ShardHeader>>;
 
-/// Reads the whole journal once: structure and checksum.
+/// Reads the whole journal once, and checks its structure and checksum.
 fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), Fault> {
     let header = stream.header()?;
     let mut after = After::new();
@@ -290,8 +296,8 @@ fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), Fault> {
     }
 }
 
-/// The shards beside a journal or else in other directories, temporary ones included, by the column
-/// in their names.
+/// Returns the shards by the column in their names, temporary ones included. A shard beside the
+/// journal comes before one in the other directories.
 fn find_shards(disk: &dyn Disk, journal: &Path, others: &[PathBuf]) -> Result<BTreeMap<u32, PathBuf>, Fault> {
     let dir = parent(journal);
     let name = journal.file_name().and_then(journal_name).unwrap_or_default();
@@ -309,16 +315,16 @@ fn find_shards(disk: &dyn Disk, journal: &Path, others: &[PathBuf]) -> Result<BT
     Ok(shards)
 }
 
-/// Progress of a journal in a shard.
+/// Progress of a journal in one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not all of it is applied.
+    /// Some of the journal is not applied yet.
     Before,
-    /// All of it is applied, except perhaps the length.
+    /// All of the journal is applied, except perhaps the length.
     After,
-    /// Rebuilt since, in the state after: it must not be touched.
+    /// The shard was rebuilt in the state after, and must not be touched.
     Healed,
-    /// Missing, unreadable or of another state: it must not be touched.
+    /// The shard is missing, unreadable or of another state, and must not be touched.
     Away,
 }
 
@@ -327,12 +333,12 @@ struct Replay<'w> {
     header: JournalHeader,
     after: After,
     shards: BTreeMap<u32, PathBuf>,
-    /// Length of each shard, and its part that no record has written yet; filled when the layout is
-    /// checked.
+    /// The length of each shard, and how many of its bytes no record has written yet; filled when
+    /// the layout is checked.
     left: BTreeMap<u32, (u64, u64)>,
     /// Opened files; `None` for a shard that must not be touched.
     open: BTreeMap<u32, Option<Box<dyn DiskFile>>>,
-    /// The copy of headers that was written last, if no other record was applied since.
+    /// The header copy that the last applied record wrote; `None` if it wrote no header.
     header_copy: Option<u64>,
 }
 
@@ -352,7 +358,7 @@ impl Replay<'_> {
     fn state_of(&self, file: &dyn DiskFile, column: u32) -> State {
         let Ok((found, all_good)) = read_front(file) else { return State::Away };
         let after = self.after.get(&column).and_then(Option::as_ref);
-        // A commit with more columns gives a shard another column under its old name.
+        // A commit with more columns gives a shard another column, while the shard keeps its name.
         if found.set != self.header.set || (found.column.0 != column && after != Some(&found)) {
             return State::Away;
         }
@@ -361,21 +367,22 @@ impl Replay<'_> {
             (generation, Some(after)) if generation == now && found == *after && !all_good => State::Before,
             (generation, Some(after)) if generation == now && found != *after => State::Healed,
             (generation, _) if generation == now => State::After,
-            // Only the shard that the commit was prepared in has its appended bytes: a rebuilt one
-            // has not.
+            // Only a shard in which the commit was prepared has the appended bytes; a shard that
+            // was rebuilt later does not.
             (generation, Some(after)) if generation == before && has_meta(file, after) => State::Before,
             _ => State::Away,
         }
     }
 
-    /// The shard that keeps the journal from being applied: missing, or rebuilt since.
+    /// Returns the shard that keeps the journal from being applied, since it is missing or was
+    /// rebuilt.
     fn waits_for(&self) -> Option<Column> {
         let away = || self.first(State::Away).filter(|_| self.first(State::Before).is_none());
         let made_anew = || self.made_anew().filter(|_| !self.is_begun() && !self.suffices()).map(Column);
         away().or_else(made_anew)
     }
 
-    /// The first column in a state.
+    /// Returns the first column whose shard is in a state.
     fn first(&self, state: State) -> Option<Column> {
         self.after.keys().copied().find(|&column| self.state(column) == state).map(Column)
     }
@@ -397,13 +404,14 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The next record, if a commit can have written it: blocks of stripes that exist before and
-    /// after, whole headers of the state after, and the lengths in these. `None` at the end.
+    /// Returns the next record, if a commit can have written it; `None` at the end. A commit writes
+    /// blocks of stripes that exist before and after, whole headers of the state after, and the
+    /// lengths in these headers.
     ///
-    /// A commit gives a shard its full length before it is decided and writes no byte twice. So a
-    /// journal never writes behind the end, nor more bytes than the shard has. This is checked
-    /// before the first record is applied and again for each one: the owner of the journal can
-    /// change it in between.
+    /// A commit gives a shard its full length before it is decided, and writes no byte twice. So a
+    /// journal never writes behind the end of a shard, nor more bytes than the shard has. This is
+    /// checked before the first record is applied, and again for each record, since the owner of
+    /// the journal can change it in between.
     fn next(&mut self, stream: &mut Stream<'_>) -> Result<Option<Record>, Fault> {
         let head = stream.head()?;
         if head.kind == RecordKind::End {
@@ -445,7 +453,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The length of a shard that may be written to.
+    /// Returns the length of a shard that may be written to.
     fn len_of(&self, column: u32) -> u64 {
         let is_written = matches!(self.state(column), State::Before | State::After);
         let shard = self.shards.get(&column).filter(|_| is_written);
@@ -486,23 +494,23 @@ impl Replay<'_> {
         (found.set == self.header.set && (found.column.0 == column || after == Some(&found))).then_some(found)
     }
 
-    /// The first shard that was rebuilt in the state before: it lacks the bytes that the commit
-    /// appended.
+    /// Returns the first shard that was rebuilt in the state before, without the bytes that the
+    /// commit appended.
     fn made_anew(&self) -> Option<u32> {
         let before = self.header.generation.0.wrapping_sub(1);
         let is_before = |column: u32| self.found(column).is_some_and(|found| found.generation.0 == before);
         self.after.keys().copied().find(|&column| self.state(column) == State::Away && is_before(column))
     }
 
-    /// True if any shard has the state after, even in one copy of its header only.
+    /// True if any shard has the state after, even if only one copy of its header has it.
     fn is_begun(&self) -> bool {
         let has_it =
             |column: u32| self.found(column).is_some_and(|found| found.generation == self.header.generation);
         self.after.keys().any(|&column| has_it(column))
     }
 
-    /// True if the shards with the state after, now or once it is applied, suffice for it, as far
-    /// as one of them describes the code.
+    /// True if the shards that have the state after, or will have it once the journal is applied,
+    /// suffice for that state. Also true if none of them describes the code.
     fn suffices(&self) -> bool {
         let codec = self.after.iter().find_map(|(&column, header)| {
             let header = header.as_ref()?;
@@ -523,11 +531,11 @@ impl Replay<'_> {
         codec.is_none_or(|codec| codec.decoder_anew(&away).is_ok())
     }
 
-    /// Applies one record; returns whether another may follow.
+    /// Applies one record; returns true unless it was the last.
     fn step(&mut self, stream: &mut Stream<'_>) -> Result<bool, Fault> {
         let Some(record) = self.next(stream)? else { return Ok(false) };
         match record.head.kind {
-            // Records that write originals are refused with the layout.
+            // Records that write originals were refused when the layout was checked.
             RecordKind::End | RecordKind::Original => return Ok(false),
             RecordKind::Replace => {
                 record.targets.iter().try_for_each(|target| self.replace(target.column))?;
@@ -538,8 +546,8 @@ impl Replay<'_> {
                 }
             }
             RecordKind::Write | RecordKind::Zero => {
-                // A header must never be ahead of its content, nor may both its copies be in
-                // flight.
+                // A header must never become durable before its content, and both copies of a
+                // header must not be written without a sync between them.
                 let header = record.targets.iter().find(|target| target.offset < BODY_OFFSET);
                 let copy = header.map(|target| target.offset / HEADER_BYTES);
                 if copy.is_some() && copy != self.header_copy {
@@ -572,7 +580,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Gives a finished temporary shard its name, unless it has it.
+    /// Gives a finished temporary shard its name, unless it already has it.
     fn replace(&mut self, column: Column) -> Result<(), Fault> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         let from = temp(path);
@@ -580,7 +588,7 @@ impl Replay<'_> {
             read_front(&*file).is_ok_and(|(header, _)| header.set == self.header.set)
         };
         let ready = self.disk.open(&from).is_ok_and(is_of_set);
-        // Files of others are not replaced.
+        // Files that are not of this set are not replaced.
         let free = self.disk.meta(path).is_err() || self.disk.open(path).is_ok_and(is_of_set);
         if ready && free {
             self.disk.rename(&from, path).map_err(|e| Fault::io("renaming", &from, e))?;
@@ -621,16 +629,16 @@ impl Replay<'_> {
     }
 }
 
-/// The longest journal that is read in spite of holes.
+/// The longest journal that may have holes.
 pub const HOLES_BYTES_MAX: u64 = 256 << 20;
 
 /// A journal that is being read from the start.
 pub(crate) struct Stream<'p> {
     path: &'p Path,
-    /// Its caller can cancel the reading.
+    /// Lets the caller cancel the reading.
     progress: &'p dyn Progress,
     file: Box<dyn DiskFile>,
-    /// Length when it was opened: its owner may go on writing to it.
+    /// The length when the journal was opened, since its owner can go on writing to it.
     len_bytes: u64,
     at: u64,
     buffer: Vec<u8>,
@@ -648,7 +656,7 @@ impl<'p> Stream<'p> {
         let stream =
             Stream { path, progress, file, len_bytes, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
         // A copied journal may have holes instead of zeros, but a forged length must not cost the
-        // reader any amount of time.
+        // reader unlimited time.
         match len_bytes <= HOLES_BYTES_MAX || stream.file.is_stored(0, len_bytes) {
             true => Ok(stream),
             false => Err(stream.bad(FormatError::NotStored { part: Part::Journal, len_bytes })),
@@ -709,7 +717,8 @@ impl<'p> Stream<'p> {
         Ok(Spot::decode(&self.take::<{ TARGET_BYTES as usize }>()?))
     }
 
-    /// Checks the payload of the end record: the checksum of all before it, and nothing behind.
+    /// Checks the payload of the end record: it is the checksum of all bytes before it, and no byte
+    /// follows.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         let crc = self.crc.crc();
         if crc.0 != u64::from_le_bytes(self.take::<8>()?) {
@@ -783,7 +792,7 @@ mod tests {
             checked(&disk(dir.path()), &path).unwrap_err().to_string()
         };
         assert!(refused(1 << 40).contains("hole"), "a TiB");
-        // Where holes are free, the other fault is named.
+        // If holes are accepted, the other fault is reported.
         assert!(!refused(HOLES_BYTES_MAX).contains("hole"), "256 MiB");
     }
 

@@ -1,8 +1,9 @@
-//! One command that writes at a time in a directory, by a file there that only its owner can open.
+//! Permits only one writing command at a time in a directory, by a file there that only its owner
+//! can open.
 //!
-//! Any user who can read a directory could hold an advisory lock on it, and keep its owner out. A
-//! command that only reads takes no lock: it does not begin during a write, and checks at its end
-//! for changes in between.
+//! An advisory lock on the directory itself could be held by any user who can read it, to keep its
+//! owner out. A command that only reads takes no lock: it does not begin during a write, and at its
+//! end it checks for changes.
 
 use crate::Fault;
 use crate::disk::{Access, Disk, FileId, Held};
@@ -12,14 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Held until dropped. The default is on nothing.
+/// Locks on directories until it is dropped. The default holds none.
 #[derive(Default)]
 pub(crate) struct Lock {
     held: BTreeMap<FileId, Option<Box<dyn Held>>>,
 }
 
 impl Lock {
-    /// Locks one more directory for writing, unless it is locked already. Hold the result as well.
+    /// Locks one more directory for writing, unless this lock includes it. The caller must keep
+    /// both.
     ///
     /// Errors: as [`lock`].
     pub(crate) fn with(&self, disk: &dyn Disk, dir: &Path) -> Result<Lock, Fault> {
@@ -27,12 +29,12 @@ impl Lock {
     }
 }
 
-/// Locks directories, and the real ones of shards that are links there or among the named paths.
+/// Locks directories, and the directories of shards to which links among `dirs` and `named` lead.
 ///
-/// Commands that name the links and commands that name the shards exclude each other. A file system
-/// without locks is no reason to refuse the work, nor is a directory behind a link that is missing
-/// or read-only. Two paths of one directory get one lock. No command waits, and all lock in one
-/// order, so that one of two competing commands gets every lock.
+/// Commands that name the links and commands that name the shards exclude each other. If the file
+/// system has no locks, or a directory behind a link is missing or read-only, the work is not
+/// refused. Two paths of one directory get one lock. No command waits, and all commands lock in the
+/// same order, so that one of two competing commands gets every lock.
 pub(crate) fn lock(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, Fault> {
     lock_beside(&Lock::default(), disk, dirs, named)
 }
@@ -94,7 +96,8 @@ fn lock_all(
     Ok(Lock { held })
 }
 
-/// The real directories of shards that are links. Targets that are no shards are not locked.
+/// Returns the directories of the shards to which links lead. Targets that are not shards are
+/// excluded.
 fn behind(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<PathBuf> {
     let listed = dirs.iter().flat_map(|dir| behind_links(disk, dir));
     let named = named.iter().filter_map(|path| led_to(disk, path));
@@ -143,7 +146,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let names = [dir.path().to_path_buf()];
         let disk = disk(&names);
-        // As another user with access to the directory alone would.
+        // This is what another user with read access to the directory can do.
         let open = std::fs::File::open(dir.path()).unwrap();
         open.lock().unwrap();
         let held = lock(&disk, &names, &[]).unwrap();
@@ -155,7 +158,7 @@ mod tests {
         let _held = lock(&disk, &names, &[]).unwrap();
     }
 
-    /// Root may be killed while it works in a directory of a user, who goes on there.
+    /// Root may be killed while it works in a directory of a user. The user can then work there.
     #[test]
     fn a_lock_of_root_in_a_directory_of_a_user_is_that_users() {
         use std::os::unix::fs::{MetadataExt, chown};

@@ -1,43 +1,43 @@
-//! The mark of `unseal`: a file in the target that names the new directories of a run while they
-//! are open to their owner alone. The next run finishes them if this one is cut off.
+//! The mark of `unseal`: a file in the target that names the new directories of a run as long as
+//! they are private to their owner. If this run is cut off, the next one finishes them.
 //!
 //! A directory gets the sealed rights once its content is complete. After a kill only the mark
-//! distinguishes it from a private directory of the owner: without the mark the one would stay
-//! closed, or the other be opened.
+//! distinguishes such a directory from a private one of the user. Without the mark, either the
+//! former would stay private, or the latter would be opened to others.
 
 use crate::disk::{Disk, DiskFile, FileId, Meta, MetaKind, is_own};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// The file, from the first new directory on.
+/// The mark, which is a file once the first directory was created.
 pub(crate) struct Mark {
     path: PathBuf,
-    /// The digest of the restored manifest: a forged set of the same number gives its rights to
-    /// none of these directories.
+    /// The digest of the restored manifest. So a forged set with the same UUID cannot give its
+    /// rights to these directories.
     state: String,
-    /// `None`: there is none yet, or another file has its name.
+    /// `None` if there is no file yet, or another file has the name of the mark.
     file: Option<Box<dyn DiskFile>>,
-    /// True if the name is free, or that of a mark.
+    /// True if the name is free, or the file there is a mark.
     may_be_made: bool,
-    /// Bytes written to it, whole directories.
+    /// Bytes written to the file; only whole directory records.
     len: u64,
-    /// The directories that the run before named.
+    /// The directories that the previous run named.
     made: HashSet<Made>,
 }
 
 /// A new directory: its device and inode, and half a digest of the restored state and of its path
-/// below the target. A user who moves it gets no rights to it.
+/// below the target. A user who moves the directory elsewhere does not get its rights there.
 type Made = [u8; DIR_BYTES];
 
 const DIR_BYTES: usize = 32;
-/// Directories beyond this limit are not finished.
+/// Limit of the length of a mark; directories beyond it are not finished by the next run.
 const BYTES_MOST: u64 = 64 << 20;
 
 impl Mark {
     /// Returns the mark that a run of this user left, or an empty one.
     ///
-    /// Only a mark that no other user can write to is used. It may have another name elsewhere, so
-    /// it is not written to: its directories are copied to a new file.
+    /// A mark is used only if no other user can write to it. It may have another name elsewhere, so
+    /// it is not written to; its directories are copied to a new file.
     pub(crate) fn found(disk: &dyn Disk, path: PathBuf, temp: &Path, state: String) -> Mark {
         let there = disk.meta(&path).ok();
         let may_be_made = there.is_none_or(|meta| is_ours(&meta));
@@ -49,13 +49,13 @@ impl Mark {
         mark
     }
 
-    /// True if the run before named a directory, at this path below the target.
+    /// True if the previous run named this directory, at this path below the target.
     pub(crate) fn has(&self, dir: FileId, below: &[u8]) -> bool {
         self.made.contains(&made(dir, &self.state, below))
     }
 
-    /// Replaces the mark of the run before. Best effort, as all of this: where it cannot be
-    /// written, a run that is cut off is not finished.
+    /// Replaces the mark of the previous run. Best effort, as everything here: if the mark cannot
+    /// be written, a run that is cut off is not finished.
     fn copy(&mut self, disk: &dyn Disk, temp: &Path) {
         let Ok(file) = disk.create(temp) else { return };
         let bytes: Vec<u8> = self.made.iter().flatten().copied().collect();
@@ -76,7 +76,7 @@ impl Mark {
         }
     }
 
-    /// Removes it: no directory is unfinished.
+    /// Removes the mark, since no directory is unfinished.
     pub(crate) fn take(&mut self, disk: &dyn Disk) {
         let Some(file) = self.file.take() else { return };
         let there = file.beside(self.path.file_name()).and_then(|seen| seen.meta());
@@ -95,7 +95,7 @@ fn made(dir: FileId, state: &str, below: &[u8]) -> Made {
     bytes
 }
 
-/// The directories in a mark; `None` if it is not a file of this user.
+/// Returns the directories in a mark; `None` if it is not a file of this user.
 fn read(disk: &dyn Disk, path: &Path) -> Option<HashSet<Made>> {
     let file = disk.open(path).ok()?;
     let meta = file.meta().ok()?;

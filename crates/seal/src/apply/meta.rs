@@ -9,12 +9,13 @@ use std::ops::Range;
 
 /// The check tables of all stored columns, ascending by column.
 pub(crate) struct Meta {
-    /// Column, and a checksum per stripe and parity row; empty without checksums or parity.
+    /// Each column with one checksum per stripe and parity row; without any if the set has no
+    /// checksums, or the column no parity.
     pub(crate) tables: Vec<(usize, Vec<Crc64>)>,
 }
 
 impl Meta {
-    /// Tables for all stripes of a manifest, not yet filled.
+    /// Creates tables for all stripes of a manifest, still empty.
     pub(crate) fn empty(geometry: &Geometry, manifest: &Manifest) -> Meta {
         let table = |column: usize| {
             let rows = if manifest.checksums { geometry.parity[column].len() } else { 0 };
@@ -23,7 +24,7 @@ impl Meta {
         Meta { tables: geometry.stored_columns().map(table).collect() }
     }
 
-    /// The parts of all tables that belong to some stripes.
+    /// Returns the parts of all tables that belong to some stripes.
     pub(crate) fn parts(&mut self, geometry: &Geometry, stripes: Range<u64>) -> Vec<&mut [Crc64]> {
         let part = |(column, table): &'_ mut (usize, Vec<Crc64>)| {
             let rows = if table.is_empty() { 0 } else { geometry.parity[*column].len() };
@@ -38,17 +39,18 @@ impl Meta {
             .collect()
     }
 
-    /// Bytes of the meta area of a column.
+    /// Returns the check table of a column as bytes.
     fn table_bytes(&self, column: usize) -> Vec<u8> {
         let table = self.tables.iter().find(|(c, _)| *c == column).map(|(_, table)| table.as_slice());
         table.unwrap_or_default().iter().flat_map(|crc| crc.0.to_le_bytes()).collect()
     }
 
-    /// Writes the meta area into every shard, where `place(column, end of blocks, length)` says;
-    /// the headers that will make it live. The last copy of the header is part of it.
+    /// Writes the meta area into every shard, at the offset that `place(column, end of blocks,
+    /// length)` returns; returns the headers that will make it live. The area includes the last
+    /// copy of the header.
     ///
-    /// `geometry` is that of the manifest; where it has more columns than the shards that are
-    /// there, those of parity move behind them.
+    /// `geometry` is that of the manifest. If it has more columns than the set has now, the parity
+    /// columns follow the new data columns.
     pub(crate) fn write(
         &self,
         manifest: &Manifest,

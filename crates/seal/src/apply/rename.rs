@@ -1,8 +1,8 @@
-//! Giving shards their own names back: a lost shard is rebuilt under its own name, and the journal
-//! knows shards by their names.
+//! Gives shards their own names back, since lost shards are rebuilt under their own names, and the
+//! journal identifies shards by name.
 //!
 //! Invariant: every step renames one shard to a free name under which shards of this set are found.
-//! After a kill between two steps all are found, and the next command continues.
+//! After a kill between two steps all shards are found, and the next command continues.
 
 use crate::Fault;
 use crate::report::{Renamed, ShardStatus};
@@ -10,9 +10,9 @@ use crate::set::Set;
 use crate::set::names::{column_of, parent};
 use std::path::{Path, PathBuf};
 
-/// Renames the shards that have the name of another column; with `all`, also those in the set's
-/// directory with any other name. A file that is no such shard keeps its place under a shard's own
-/// name, and that shard keeps its name.
+/// Renames the shards that have the name of another column. With `all`, shards in the set's
+/// directory that have any other name are renamed too. If a shard's own name belongs to a file that
+/// is not such a shard, both keep their names.
 pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Renamed>, Fault> {
     let before: Vec<Option<PathBuf>> =
         set.shards.iter().map(|shard| shard.as_ref().map(|shard| shard.path.clone())).collect();
@@ -30,7 +30,7 @@ pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Rename
                 }
                 None => break,
             },
-            // One shard of a circle steps aside, so that the others can move up.
+            // One shard of a cycle gets a temporary name, so that the others can get theirs.
             Some((column, to)) if to.as_os_str().is_empty() => rename(set, column, parked_name(set, column))?,
             Some((column, to)) => rename(set, column, to)?,
         }
@@ -50,7 +50,7 @@ pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Rename
     Ok(moved.collect())
 }
 
-/// The path that the shard of a column should have, if it is to be renamed.
+/// Returns the path that the shard of a column should have, if it must be renamed.
 fn own_name(set: &Set<'_>, column: usize, all: bool) -> Option<PathBuf> {
     let path = &set.shards[column].as_ref()?.path;
     let here = || parent(path) == set.names.dir;
@@ -60,7 +60,8 @@ fn own_name(set: &Set<'_>, column: usize, all: bool) -> Option<PathBuf> {
     })
 }
 
-/// The column of a broken shard that has the own name of another, known by its header.
+/// Returns the column of a broken shard that has another shard's own name. Its column is known from
+/// its header.
 fn broken_holder(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
     let is_known = |status: &ShardStatus| matches!(status, ShardStatus::Truncated { .. });
     let is_read = |path: &Path| set.shards.iter().flatten().any(|shard| shard.path == path);
@@ -79,7 +80,7 @@ fn rename_broken(set: &mut Set<'_>, column: usize, to: PathBuf) -> Result<(), Fa
     disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))
 }
 
-/// A shard in a circle of shards that have each other's names.
+/// Returns a shard in a cycle of shards that have each other's names.
 fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
     let path = |column: usize| set.shards[column].as_ref().map(|shard| shard.path.as_path());
     let holder = |name: &Path| wrong.iter().find(|(column, _)| path(*column) == Some(name));
@@ -97,8 +98,8 @@ fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
     wrong.iter().find(returns).map(|(column, _)| *column)
 }
 
-/// A free name beside a shard that still denotes its column: its number with more digits than any
-/// shard has.
+/// Returns a free name beside a shard that still denotes its column: the column number has more
+/// digits than in any regular name.
 fn parked_name(set: &Set<'_>, column: usize) -> PathBuf {
     let read = set.shards[column].as_ref().map(|shard| &shard.path);
     let path = read.or_else(|| set.status.get(&column).map(|(path, _)| path));

@@ -2,15 +2,16 @@
 //! hard links, holes and attributes stay, and a full disk has room.
 //!
 //! `NAME.repair` beside the shards is the journal of such a repair, with the old and the new bytes
-//! of each block. It gets its name before the first block is written and is removed when
-//! all are durable and each file has its time of modification again.
+//! of each block. It gets its name before the first block is written. It is removed when all blocks
+//! are durable and each file has its mtime again.
 //!
-//! Invariant: a block that is written holds one of the two, or a mix of both that a cut-off write
-//! left. Anything else was written by another program, and is not touched.
+//! Invariant: a block in the journal holds its old bytes, its new bytes, or a mix of both that a
+//! cut-off write left. If it holds anything else, another program wrote it, and the repair does not
+//! touch it.
 //!
-//! A cut-off repair leaves a file with the time of the last write. [`finish`] gives it back the
-//! sealed time only if its whole content is the sealed one: another program may have changed it
-//! since.
+//! A cut-off repair leaves a file with the time of the last write. [`finish`] restores the sealed
+//! time only if the whole content is the sealed one, since another program may have changed the
+//! file in the meantime.
 
 use crate::apply::journal::{JournalWriter, Stream};
 use crate::attributes::{Attribute, CAPABILITIES, Rights};
@@ -34,9 +35,9 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Bytes of a journal after which it is done.
+/// The journal is finished and a new one begun once it has this many bytes.
 const JOURNAL_BYTES_MOST: u64 = 64 << 20;
-/// Files of a journal: each is open until it is durable.
+/// Limit of files in a journal, since each is open until it is durable.
 const FILES_MOST: usize = 192;
 /// Up to this many files are synced one by one.
 const FEW: usize = 8;
@@ -51,8 +52,8 @@ pub(crate) struct UnderRepair {
 impl UnderRepair {
     /// Looks for the journal of a cut-off repair of this state of the set.
     ///
-    /// Errors: `BadJournal` if a file of that name is no such journal, or writes other than sealed
-    /// content.
+    /// Errors: `BadJournal` if a file of that name is not such a journal, or would write other
+    /// content than the sealed one.
     pub(crate) fn found(set: &Set<'_>, progress: &dyn Progress) -> Result<Option<UnderRepair>, Fault> {
         let disk = set.world.disk;
         let name = set.names.repair();
@@ -86,11 +87,11 @@ struct Block {
     entry: usize,
     offset: u64,
     new: Vec<u8>,
-    /// `None` if it could not be read.
+    /// The bytes before the repair; `None` if they could not be read.
     old: Option<Vec<u8>>,
 }
 
-/// The next block of a journal; `None` behind the last.
+/// Returns the next block of a journal; `None` after the last.
 fn next(set: &Set<'_>, stream: &mut Stream<'_>) -> Result<Option<Block>, Fault> {
     let head = stream.head()?;
     match head.kind {
@@ -122,38 +123,38 @@ fn next(set: &Set<'_>, stream: &mut Stream<'_>) -> Result<Option<Block>, Fault> 
     Ok(Some(Block { entry, offset: spot.offset, new: new.to_vec(), old }))
 }
 
-/// The checksum of a block, of which the last of a file is padded.
+/// Returns the checksum of a block; the last block of a file is padded.
 fn crc_padded(bytes: &[u8], block: usize) -> Crc64 {
     let mut padded = bytes.to_vec();
     padded.resize(block, 0);
     Crc64::of(&padded)
 }
 
-/// A file of which blocks are in the journal that is being written.
+/// A file with blocks in the journal that is being written.
 struct Planned {
     path: PathBuf,
     way: Way,
     there: Meta,
     attributes: Vec<Attribute>,
     blocks: u64,
-    /// The replaced blocks, if it was touched since it was sealed.
+    /// The file for the replaced blocks, if the original was touched since it was sealed.
     aside: Option<Aside>,
 }
 
-/// A file that keeps the replaced blocks of another at their places, with holes elsewhere.
+/// A sparse file that keeps the replaced blocks of another file, at their offsets.
 struct Aside {
     file: Box<dyn DiskFile>,
     path: PathBuf,
 }
 
-/// Repairs in place the originals for which that is right, and returns the others.
+/// Repairs in place the originals that qualify, and returns the others.
 ///
-/// In place: the file has the size and the time that were sealed, and belongs to this user. If it
-/// was touched since, at most one block of sixteen differs; else it is taken for another file.
-/// A file that cannot be repaired in place, such as one that cannot be opened for writing, is
-/// returned as well.
+/// A file qualifies if it has the sealed size and mtime, and belongs to this user. If it was
+/// touched since it was sealed, at most one block of sixteen may differ: otherwise it counts as
+/// another file. Files that cannot be opened for writing, or not be repaired in place for another
+/// reason, are returned too.
 ///
-/// Errors: `Cancelled`, and faults of the journal itself once it has its name.
+/// Errors: `Cancelled`, and faults of the journal once it has its name.
 pub(crate) fn heal_in_place(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,
@@ -174,7 +175,7 @@ pub(crate) fn heal_in_place(
     for (entry, way) in here {
         let repairing = match batch.take().map_or_else(|| Repairing::new(set, rights), Ok) {
             Ok(repairing) => batch.insert(repairing),
-            // Beside the shards nothing can be written: then the file is written as a whole.
+            // No journal can be written beside the shards, so the file is written as a whole.
             Err(_) => {
                 rest.push((entry, way));
                 continue;
@@ -204,7 +205,7 @@ fn is_in_place(set: &Set<'_>, entry: usize, way: Way, damage: &Damage) -> bool {
     let Ok(there) = set.world.disk.meta(&original.path) else { return false };
     let lost = damage.files.get(&entry).map_or(0, |(lost, _)| *lost);
     let is_touched = is_touched(set, way, &there);
-    // Only its owner may give it back its time.
+    // Only the owner of the file can restore its mtime.
     let may_be = is_own(&there) || rustix::process::geteuid().is_root();
     original.status == FileStatus::Unchanged
         && original.path == set.original_path(entry)
@@ -218,7 +219,7 @@ pub(crate) fn is_touched(set: &Set<'_>, way: Way, there: &Meta) -> bool {
     set.sealed_at.is_none_or(|at| is_since(there.ctime, at) || way.is_moved_since(at))
 }
 
-/// The lost blocks of a file: stripes, cell, and the number of the first block.
+/// Returns the lost blocks of a file: stripes, cell, and the index in the file of the first block.
 fn lost_runs(set: &Set<'_>, entry: usize, damage: &Damage) -> Vec<(Range<u64>, CellIndex, u64)> {
     let EntryKind::File { extents, .. } = &set.manifest.entries[entry].kind else { return Vec::new() };
     let mut runs = Vec::new();
@@ -258,7 +259,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         self.planned.len() >= FILES_MOST || self.journal.len() >= JOURNAL_BYTES_MOST
     }
 
-    /// Removes the journal before any file was written to.
+    /// Removes the journal; no file was written to yet.
     fn abandon(self) {
         self.journal.abandon();
         let asides = self.planned.into_values().filter_map(|planned| planned.aside);
@@ -337,7 +338,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         Ok(())
     }
 
-    /// Creates the file that keeps the replaced blocks of a file that was touched since it was
+    /// Creates the file for the replaced blocks of an original that was touched since it was
     /// sealed.
     fn aside(&self, path: &std::path::Path) -> Result<Aside, Fault> {
         let disk = self.set.world.disk;
@@ -347,7 +348,8 @@ impl<'s, 'w> Repairing<'s, 'w> {
         Ok(Aside { file, path: free_name(disk, path, "replaced-blocks") })
     }
 
-    /// Names the journal, applies it, and removes it. Files without a written block are returned.
+    /// Names the journal, applies it, and removes it. Files of which no block was written are added
+    /// to `rest`.
     fn run(
         mut self,
         rest: &mut Vec<(usize, Way)>,
@@ -369,7 +371,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         }
         let (path, planned, rights) = (self.set.names.repair(), self.planned, self.rights);
         if let Err(error) = self.journal.commit(exact_now()) {
-            // Without its name it has no effect; with it, the next command applies it.
+            // Without its name the journal has no effect; with it, the next command applies it.
             if disk.meta(&path).is_ok() {
                 return Err(error);
             }
@@ -405,7 +407,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
     }
 }
 
-/// Makes the kept blocks of a file durable under their name; false on failure.
+/// Makes the file of replaced blocks durable under its name; false on failure.
 fn is_named(disk: &dyn Disk, planned: &Planned, aside: &Aside) -> bool {
     let Planned { there, .. } = planned;
     let mode = match aside.file.set_owner(there.owner, there.group) {
@@ -419,7 +421,8 @@ fn is_named(disk: &dyn Disk, planned: &Planned, aside: &Aside) -> bool {
     done.is_ok()
 }
 
-/// Restores mode and time of a written file: the system removes rights of programs in a write.
+/// Restores mode and mtime of a file after the writes, by which the system removes setuid bits and
+/// capabilities.
 fn dress(
     file: &dyn DiskFile,
     planned: &Planned,
@@ -454,14 +457,14 @@ struct Written {
     fault: Option<Fault>,
 }
 
-/// Gives a file back its mode and time, by its entry.
+/// Restores the mode and mtime of a file, given its entry.
 type Dress<'a> = dyn FnMut(&dyn DiskFile, usize) -> io::Result<()> + 'a;
 
 /// The outcome of each file.
 type Done = BTreeMap<usize, Result<(), Fault>>;
 
-/// Writes the blocks of a journal to the files that are `allowed`, and makes them durable when each
-/// was given back its mode and time by `dress`.
+/// Writes the blocks of a journal to the files that are `allowed`, and makes each file durable
+/// after `dress` has restored its mode and mtime.
 fn apply(
     set: &Set<'_>,
     path: &std::path::Path,
@@ -474,7 +477,7 @@ fn apply(
     stream.header()?;
     let (mut done, mut open) = (Done::new(), Vec::<Written>::new());
     let mut systems: BTreeMap<u64, Option<Box<dyn DiskSystem>>> = BTreeMap::new();
-    // A second name of a file that is written here is changed by this repair alone.
+    // A hard link of a file that was written here was changed by this repair only.
     let mut written_here = BTreeSet::new();
     while let Some(block) = next(set, &mut stream)? {
         if open.last().is_none_or(|written| written.entry != block.entry) {
@@ -536,7 +539,7 @@ fn write(written: &Written, block: &Block) -> Result<(), Fault> {
     done.map_err(|e| Fault::io("writing", &written.path, e))
 }
 
-/// Gives files back their times and makes them durable.
+/// Restores the times of files and makes the files durable.
 fn settle(
     open: Vec<Written>,
     dress: &mut Dress<'_>,
@@ -574,10 +577,10 @@ fn remove(disk: &dyn Disk, path: &std::path::Path) -> Result<(), Fault> {
     disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))
 }
 
-/// Finishes a repair that was cut off, where it is known where the originals are.
+/// Finishes a repair that was cut off, if the places of the originals are known.
 ///
-/// A file that then has its sealed content gets its time back; any other was changed in between,
-/// and counts as such.
+/// A file that then has its sealed content gets its sealed time. Any other was changed in the
+/// meantime, and counts as changed.
 pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), Fault> {
     let Some(path) = set.repair.as_ref().map(|repair| repair.path.clone()) else { return Ok(()) };
     if !set.places.are_known() {

@@ -1,16 +1,16 @@
-//! Files written with holes where they are zero.
+//! Writes files with holes instead of zeros.
 
 use crate::disk::DiskFile;
 use std::io;
 
-/// The least that a file system stores on its own.
+/// The smallest unit that a file system stores separately.
 const HOLE_BYTES: usize = 4096;
 const ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
 
-/// A new file, of which pages of zeros are left out.
+/// A new file in which pages of zeros are not written.
 pub(crate) struct Sparse<'f> {
     file: &'f dyn DiskFile,
-    /// Behind the last byte that was written.
+    /// The end of the last byte that was written.
     end: u64,
 }
 
@@ -19,7 +19,7 @@ impl<'f> Sparse<'f> {
         Sparse { file, end: 0 }
     }
 
-    /// Writes bytes at an offset that is a multiple of 4096, as few runs.
+    /// Writes bytes at an offset that is a multiple of 4096, in as few writes as possible.
     pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let is_zero = |page: &[u8]| *page == ZEROS[..page.len()];
         let mut at = 0;
@@ -34,7 +34,7 @@ impl<'f> Sparse<'f> {
         Ok(())
     }
 
-    /// Gives it its length if it ends in zeros.
+    /// Sets the length of the file if it ends in zeros.
     pub(crate) fn end(self, len: u64) -> io::Result<()> {
         if self.end < len { self.file.set_len(len) } else { Ok(()) }
     }

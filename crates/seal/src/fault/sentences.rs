@@ -17,7 +17,7 @@ impl fmt::Display for Losses {
         if let Some(first) = self.files.first() {
             write!(out, " (the first is {first})")?;
         }
-        // In mode full columns are shards; beside originals a column may be a file.
+        // In mode full the holders of columns are shards; beside originals they can also be files.
         let (word, of) = match self.holders.is_empty() {
             true => ("columns ", numbers(&self.columns)),
             false => ("", list_most(&self.holders)),
@@ -68,10 +68,10 @@ impl fmt::Display for Unfinished {
     }
 }
 
-/// Sets that a sentence names.
+/// The number of column sets that a sentence lists.
 const SETS_SHOWN: usize = 4;
 
-/// A list that is cut off where a sentence would be.
+/// Returns a list as text, cut off after a few items.
 pub(crate) fn list_most(items: &[String]) -> String {
     const MOST: usize = 6;
     match items.len() {
@@ -80,7 +80,7 @@ pub(crate) fn list_most(items: &[String]) -> String {
     }
 }
 
-/// A number, and the word for one or for several.
+/// Returns a number with its noun, in the singular or the plural.
 pub(crate) fn counted(number: u64, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
@@ -103,7 +103,7 @@ pub(crate) fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<String>>().join(", ")
 }
 
-/// Numbers as a person writes them: `0-3, 7`.
+/// Returns numbers as text in which runs are joined: `0-3, 7`.
 pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
     let mut parts: Vec<(u64, u64)> = Vec::new();
     for number in numbers {

@@ -1,5 +1,5 @@
-//! Originals of a set sealed beside them: bad blocks repaired in place, missing and exchanged files
-//! written again, directories and links among them.
+//! Heals the originals of a set that was sealed beside them. Bad blocks are repaired in place;
+//! missing and exchanged files, directories and links are written again.
 
 use super::not_done;
 use crate::apply::batch::{self, Batch, Written};
@@ -24,19 +24,20 @@ use std::path::{Path, PathBuf};
 /// An original to be healed.
 #[derive(Clone, Copy)]
 struct Original<'p> {
-    /// Of the manifest.
+    /// Index in the manifest.
     entry: usize,
     path: &'p Path,
     way: Way,
 }
 
-/// The replaced original, and the number of computed blocks.
+/// The state of the original that is to be replaced, and the number of blocks that were computed
+/// for it.
 struct Restored {
     there: Option<FileMeta>,
     blocks: u64,
 }
 
-/// Originals that are missing, or that rotted under an unchanged time of modification.
+/// Heals the originals that are missing, and those that rotted under an unchanged mtime.
 pub(super) fn heal_files(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,
@@ -52,7 +53,7 @@ pub(super) fn heal_files(
     let mut batch = Batch::new(set.world.disk, set.manifest.set);
     let mut dirs = Vec::new();
     let mut not_kept = Vec::new();
-    // Directories with new names, made durable once for all of them.
+    // Directories that got new names; each is synced once.
     let mut named = BTreeSet::new();
     let filled = filled_dirs(set, &files);
     let empty_roots = empty_roots(set, &files);
@@ -71,7 +72,7 @@ pub(super) fn heal_files(
         };
         let mut done = heal(&mut batch);
         if done.as_ref().is_err_and(|error| matches!(error.kind, FaultKind::Full)) && !batch.is_empty() {
-            // Finishing the batch frees the room of the replaced files.
+            // Finishing the batch frees the space of the replaced files.
             batch.finish(|outcome| take(report, outcome));
             done = heal(&mut batch);
         }
@@ -102,7 +103,8 @@ pub(super) fn heal_files(
             report.not_healed.push(not_done(&dir, &Fault::io("syncing", &dir, error)));
         }
     }
-    // From the innermost: new files in a directory change its time, and its mode may forbid them.
+    // From the innermost directory outwards: a new file in a directory changes its time, and the
+    // mode of a directory may forbid new files.
     report.not_kept.extend(not_kept);
     for made in dirs.into_iter().rev() {
         finish_dir(set, made, rights, report);
@@ -116,7 +118,8 @@ pub(super) fn heal_files(
     Ok(())
 }
 
-/// Returns the top folders of sources without any file, such as new disks, if they are restored.
+/// Returns the top directories of sources without any file, such as new disks, if they are to be
+/// restored.
 fn empty_roots(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileId)> {
     let entries = &set.manifest.entries;
     let emptied = set.emptied();
@@ -129,9 +132,10 @@ fn empty_roots(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileId)> {
     roots.filter(|(_, meta)| meta.kind == MetaKind::Dir).map(|(index, meta)| (index, meta.id)).collect()
 }
 
-/// The existing directories that get files back, with their present metadata.
+/// Returns the existing directories in which files are restored, with their present metadata.
 ///
-/// Sources themselves are excluded: their times show a rename as a whole, and stay.
+/// Sources themselves are excluded: their times show a rename of the whole source, and stay as they
+/// are.
 fn filled_dirs(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileMeta)> {
     let entries = &set.manifest.entries;
     let above = |&(index, _): &(usize, Way)| {
@@ -146,8 +150,8 @@ fn filled_dirs(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileMeta)> 
     there.filter(|(_, meta)| meta.kind == MetaKind::Dir).collect()
 }
 
-/// Gives each directory its sealed time if it has exactly the sealed content again; else its time
-/// from before the restoration. Best effort: failure loses nothing.
+/// Gives each directory its sealed mtime if its content is exactly the sealed one again, else the
+/// mtime from before the restoration. Best effort: failure loses nothing.
 fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
     let disk = set.world.disk;
     let mut sealed: HashSet<(u32, &[u8])> = HashSet::new();
@@ -186,7 +190,7 @@ fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, rep
         dir.set_meta(mode, entry.mtime)
     });
     if let Err(error) = done {
-        // The top folder of a disk can belong to root.
+        // The top directory of a disk can belong to root.
         let is_root = entry.path.is_empty();
         let error = Fault::io("setting the mode of", &path, error);
         let report = if is_root { &mut report.not_kept } else { &mut report.not_healed };
@@ -194,11 +198,11 @@ fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, rep
     }
 }
 
-/// Without checksums: the files that are computed from others without a check.
+/// Finds, without checksums, the files that are computed from other files without a check.
 struct Doubt<'s, 'w> {
     set: &'s Set<'w>,
     damage: &'s Damage,
-    /// By entry: true if it was touched since it was sealed.
+    /// By entry: true if the file was touched since it was sealed.
     touched: HashMap<usize, bool>,
 }
 
@@ -207,8 +211,8 @@ impl<'s, 'w> Doubt<'s, 'w> {
         Doubt { set, damage, touched: HashMap::new() }
     }
 
-    /// Those with a block that is computed from a touched file while no equation is left to show a
-    /// wrong one.
+    /// Returns the files with a block that is computed from a touched file, if no spare equation
+    /// could reveal that this file is wrong.
     fn of(&mut self, files: &[(usize, Way)]) -> Vec<NotDone> {
         if self.set.knows_blocks() {
             return Vec::new();
@@ -276,13 +280,13 @@ fn take(report: &mut HealReport, outcome: batch::Outcome) {
     }
 }
 
-/// True if an original is missing or rotten, and can be recovered whole and for certain.
+/// True if an original is missing or rotten, and its whole content can be recovered with certainty.
 pub(super) fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
     let (lost, gone) = damage.files.get(&set.content_of(index)).copied().unwrap_or((0, 0));
     let Some(original) = &set.originals[index] else { return false };
     let broken = match original.status {
         FileStatus::Missing => true,
-        // The content of a name is that of its file, which is healed.
+        // The content of a hard link is that of its file, which is healed.
         FileStatus::Unchanged => lost > 0 && set.content_of(index) == index,
         FileStatus::Changed
         | FileStatus::RotOrChange
@@ -293,7 +297,7 @@ pub(super) fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> b
     broken && gone == 0 && damage.doubt(set, set.content_of(index)).is_none()
 }
 
-/// Restores further names of files: missing ones, and those that still lead to a replaced file.
+/// Restores the hard links of files: missing ones, and those that still lead to a replaced file.
 ///
 /// `named` gets the directories that are to be synced.
 fn heal_names(
@@ -328,8 +332,8 @@ fn heal_names(
     }
 }
 
-/// Makes a path another name of a whole file, in place of any file there; returns the directory,
-/// which is to be synced.
+/// Makes a path a hard link to an intact file, in place of any file there; returns the directory,
+/// which must be synced.
 fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result<PathBuf, Fault> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[file];
@@ -350,20 +354,20 @@ fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result
     named.map_err(|e| Fault::io("naming", path, e)).map(|()| dir)
 }
 
-/// Another name that still leads to a file whose own name is lost.
+/// Returns a hard link that still leads to a file whose own name is lost.
 fn other_name(set: &Set<'_>, file: usize, damage: &Damage) -> Option<PathBuf> {
     let link = set.read_by.get(&file)?;
     let is_right = damage.files.get(&file).is_none_or(|(lost, _)| *lost == 0) || !set.knows_blocks();
     is_right.then(|| set.original_path(*link))
 }
 
-/// Progress of an original.
+/// Progress of restoring an original.
 enum Done {
-    /// It is written, and waits for its name in the batch.
+    /// The file is written, and waits in the batch for its name.
     Waits,
-    /// It exists; its mode and time are set when its content is complete.
+    /// The directory exists; its mode and time are set when its content is complete.
     Dir(FileId),
-    /// Finished, but for the sync of a directory.
+    /// Finished, except that this directory, if any, must be synced.
     Named(Option<PathBuf>),
 }
 
@@ -380,7 +384,8 @@ fn heal_file(
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
     let size = match &entry.kind {
         EntryKind::Dir => {
-            // Private until its content is complete: only then may others see it.
+            // The directory is private until its content is complete: only then may other users see
+            // it.
             let made = disk.make_private_dir(path).map_err(|e| Fault::io("creating", path, e))?;
             return Ok(Done::Dir(made));
         }
@@ -410,8 +415,8 @@ fn heal_file(
         }
     });
     let (file, Restored { there, blocks }) = done?;
-    // Rot changes no times. A file with changed times may come from a program that sets the time of
-    // modification back, or be in another directory that was renamed to this one.
+    // Rot changes no times. A file with changed times may come from a program that sets mtimes
+    // back, or from another directory that was renamed to this path.
     let is_kept = there.is_some_and(|there| set.sealed_at.is_none_or(|at| original.is_since(&there, at)));
     let (path, mtime) = (path.to_path_buf(), entry.mtime);
     batch.add(Written { file, path, temp, dir, size, mtime, there, is_kept, blocks });
@@ -419,7 +424,7 @@ fn heal_file(
 }
 
 impl Original<'_> {
-    /// True if the present file was changed since a time, or may have been moved there.
+    /// True if the present file was changed since a time, or may have been moved to its path since.
     fn is_since(&self, there: &FileMeta, at: Timestamp) -> bool {
         is_since(there.ctime, at) || self.way.is_moved_since(at)
     }
@@ -450,10 +455,11 @@ fn write_original(
     if let Some(losses) = lost.losses(set) {
         return Err(Fault::too_much_lost(losses, None));
     }
-    // By one descriptor, in the directory in which it will be replaced: names may be exchanged.
+    // The old file is examined through the opened directory in which it will be replaced, since
+    // names may be exchanged.
     let seen = file.beside(path.file_name()).ok();
     let there = seen.as_ref().and_then(|seen| seen.meta().ok());
-    // A file of another owner may be put there to get the sealed content.
+    // A file of another owner may have been placed there to get the sealed content.
     let owner = set.manifest.owner_of(index).map(|(owner, _)| owner);
     let is_of_owner = |there: &FileMeta| owner.is_none_or(|owner| owner == there.owner);
     let mode = match seen.zip(there).filter(|(_, there)| is_of_owner(there)) {
@@ -461,15 +467,15 @@ fn write_original(
         Some((seen, there)) => {
             // Best effort: only root may give files away.
             let owned = file.set_owner(there.owner, there.group).is_ok();
-            // A replaced file keeps its own rights. The maker of the set chose the content, so it
-            // does not run as its owner unless that was requested.
+            // A replaced file keeps its own rights. Since the maker of the set chose the new
+            // content, it does not run with the owner's rights (setuid) unless that was requested.
             let rights = if rights.are_asked_for() { Rights::ALL } else { Rights::BUT_PROGRAMS };
             if rights.of_mode(there.mode) != there.mode {
                 let why =
                     "its setuid and setgid bits were not kept; --modes keeps them, chmod sets them again";
                 not_kept.push(NotDone { path: crate::set::names::shown_path(path), reason: why.into() });
             }
-            // Without its owner, a program must not run as its owner.
+            // If the owner could not be set, the file must not get setuid or setgid.
             let mode = match owned {
                 true => there.mode,
                 false => within_group(file, rights.of_mode(there.mode & !SETUID_SETGID)),

@@ -1,9 +1,8 @@
-//! Sources that are disks: beside the originals, each of several sources has data columns of its
-//! own.
+//! Sources that are disks: beside the originals, each of several sources has separate data columns.
 //!
-//! A lost disk takes its blocks with it: t lost sources cost at most t columns. So a code of
-//! tolerance t brings back any t sources, whatever their sizes; parity is as long as the longest of
-//! them. Columns without a source are blocks of zeros: free room for later sources.
+//! A lost disk loses only its own blocks, so t lost sources cost at most t columns. A code of
+//! tolerance t therefore recovers any t sources, whatever their sizes; parity is as long as the
+//! longest of them. Columns without a source are blocks of zeros: free space for later sources.
 //!
 //! Invariant: the blocks of a file are on lanes of its source's columns, and no two sources share a
 //! column.
@@ -23,7 +22,8 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// `None` if the sources share all columns. A set with contradictory columns counts as such.
+    /// Returns the lanes of each source; `None` if the sources share all columns. A set with
+    /// contradictory columns counts as one that shares them.
     pub(crate) fn of(geometry: &Geometry, mode: Mode, sources: &[Source]) -> Option<Bound> {
         let code = geometry.codec.code();
         let mut taken = vec![false; code.columns()];
@@ -53,7 +53,7 @@ impl Bound {
     }
 }
 
-/// The columns of a code that hold data, ascending.
+/// Returns the columns of a code that hold data, ascending.
 pub(crate) fn data_columns(code: &Code) -> Vec<u32> {
     let holds_data = |column: &usize| code.column_cells(*column).any(|cell| !code.is_parity(cell));
     (0..code.columns()).filter(holds_data).map(|column| column as u32).collect()
@@ -61,7 +61,7 @@ pub(crate) fn data_columns(code: &Code) -> Vec<u32> {
 
 /// Gives every source without a column the next free one.
 ///
-/// Errors: there are too few; none is given then.
+/// Errors: there are too few columns; then no source gets one.
 pub(crate) fn bind(code: &Code, sources: &mut [Source]) -> Result<(), Fault> {
     let taken: Vec<u32> = sources.iter().flat_map(|source| source.fields.columns()).collect();
     let mut free = data_columns(code).into_iter().filter(|column| !taken.contains(column));
@@ -93,10 +93,10 @@ fn too_few(code: &Code, sources: usize) -> Fault {
     ))
 }
 
-/// A code with more data columns, if old parity stays right: all coefficients stay, and the
-/// new columns follow the old data columns.
+/// Returns a code with more data columns for which old parity stays right: all coefficients stay
+/// the same, and the new columns follow the old data columns.
 ///
-/// Errors: the code has no such form, or other coefficients with more columns.
+/// Errors: the code has no form with more columns, or that form has other coefficients.
 pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, Fault> {
     let have = data_columns(code).len();
     let wider = || {
@@ -109,7 +109,7 @@ pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, Fault> {
     (columns > have).then(wider).flatten().ok_or_else(|| too_few(code, columns))
 }
 
-/// True if a code is another one with more data columns behind its own, of the same coefficients.
+/// True if `wider` is the code with more data columns behind its own, and the same coefficients.
 fn continues(code: &Code, wider: &Code, more: usize) -> bool {
     let have = data_columns(code);
     let is_ahead = have.iter().enumerate().all(|(i, &column)| column as usize == i);
@@ -120,7 +120,8 @@ fn continues(code: &Code, wider: &Code, more: usize) -> bool {
     if !is_ahead || !same_shape {
         return false;
     }
-    // Cell by cell: a data cell stays where it is, a parity cell moves behind the new columns.
+    // Compares cell by cell: a data cell stays where it is, a parity cell moves behind the new
+    // columns.
     let place = |code: &Code, cell| (code.column_of(cell), code.cell(cell).row);
     let same_parity = code.parity().iter().zip(wider.parity()).all(|(&old, &new)| {
         let (column, row) = place(code, old);
@@ -164,7 +165,7 @@ mod tests {
         Entry { source, path: vec![], mode: 0, mtime, kind, fields: Fields::default() }
     }
 
-    /// All combinations of `size` numbers below n.
+    /// Returns all combinations of `size` numbers below n.
     fn choices(n: usize, size: usize) -> Vec<Vec<usize>> {
         (0..1u32 << n)
             .filter(|bits| bits.count_ones() as usize == size)
@@ -172,8 +173,7 @@ mod tests {
             .collect()
     }
 
-    /// Everything is recovered from the loss of any t sources and shards, whatever files come and
-    /// go.
+    /// Any t lost sources and shards are recovered, whatever files were added and removed before.
     #[test]
     fn any_t_sources_and_shards_that_are_lost_come_back() {
         for (spec, count) in [
@@ -216,7 +216,7 @@ mod tests {
                     let gone = number(entries.len() as u64) as usize;
                     entries[gone] = file(0, vec![]);
                 }
-                // Nothing overlaps, and each source has its own lanes.
+                // No blocks overlap, and each source has separate lanes.
                 let mut taken = std::collections::HashSet::new();
                 for entry in &entries {
                     let EntryKind::File { extents, .. } = &entry.kind else { unreachable!() };

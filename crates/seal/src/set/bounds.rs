@@ -1,7 +1,7 @@
-//! Bounds of memory and work for reading a set of unknown origin.
+//! Limits of memory and work for reading a set of unknown origin.
 //!
-//! A shard states the length of its manifest and its code. A forger chooses both, so both are
-//! compared with a limit before anything is spent, and with the stored bytes.
+//! A shard states its code and the length of its manifest. A forger chooses both, so both are
+//! compared with a limit, and with the stored bytes, before memory or time is spent.
 
 use crate::Fault;
 use crate::disk::DiskFile;
@@ -9,25 +9,25 @@ use pantile::Code;
 use pantile::code::Budget;
 use pantile_format::{CodeRecord, FormatError, Part};
 
-/// The longest manifest that is read: of some seven million files. Decoded it takes up to five
-/// times as much memory.
+/// The longest manifest that is read: enough for some seven million files. In memory it takes up to
+/// five times as much.
 pub const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
-/// The most bytes of tables and of copies of a manifest, together, whose good parts are combined.
-/// They may have holes after a failure of the disk, so the stored bytes are no bound.
+/// Limit of the bytes of tables and manifest copies, together, whose good parts are combined. After
+/// a failure of the disk they may have holes, so the stored bytes are no limit.
 pub const COMBINED_BYTES_MAX: u64 = 256 << 20;
 
-/// The most bytes of one stripe, which is held in memory as a whole: 64 times the default.
+/// The longest stripe, which is held in memory as a whole: 64 times the default.
 pub const STRIPE_BYTES_MAX: u64 = 4 << 30;
 
-/// The most bytes of all blocks of a set, lost ones included: shards may be as long with holes, and
-/// sums of several such lengths must be numbers still.
+/// The most bytes of all blocks of a set, lost ones included. Shards with holes can be this long,
+/// and the sum of several such lengths must not overflow.
 pub const SET_BYTES_MAX: u64 = 1 << 60;
 
 /// The limits of one set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Steps, of [`Budget`]; the other limits grow with them.
+    /// Steps of a [`Budget`]; the other limits are proportional to them.
     steps: u64,
 }
 
@@ -36,7 +36,7 @@ impl Bounds {
         Bounds { steps: effort.unwrap_or(0).max(Budget::DEFAULT_STEPS) }
     }
 
-    /// A limit, in proportion to the effort.
+    /// Returns a limit in proportion to the effort.
     fn of(self, usual: u64) -> u64 {
         usual.saturating_mul(self.steps.div_ceil(Budget::DEFAULT_STEPS))
     }
@@ -73,7 +73,7 @@ impl Bounds {
         }
     }
 
-    /// Refuses more stripes than any disks hold.
+    /// Refuses more stripes than disks can hold.
     pub(crate) fn check_stripes(stripes: u64, cells: usize, block_len_bytes: u64) -> Result<(), FormatError> {
         let stripe_bytes = (cells as u64).checked_mul(block_len_bytes);
         let all_bytes = stripe_bytes.and_then(|bytes| bytes.checked_mul(stripes));
@@ -83,7 +83,7 @@ impl Bounds {
     }
 }
 
-/// The codes of sets, each made once, all of them within one budget.
+/// The codes of sets, each constructed once, all within one budget.
 pub(crate) struct Codes {
     budget: Budget,
     made: Vec<(CodeRecord, Code)>,
@@ -94,7 +94,7 @@ impl Codes {
         Codes { budget: bounds.budget(), made: Vec::new() }
     }
 
-    /// The code of a set, constructed and compared with the set's record of it.
+    /// Constructs the code of a set, and compares it with the set's record of it.
     pub(crate) fn make(&mut self, record: &CodeRecord) -> Result<Code, Fault> {
         if let Some((_, code)) = self.made.iter().find(|(made, _)| made == record) {
             return Ok(code.clone());
@@ -123,7 +123,7 @@ impl Codes {
     }
 }
 
-/// The stored bytes of a part of a file; never more memory than these.
+/// Reads the stored bytes of a part of a file; never allocates more memory than these.
 pub(crate) fn read_stored(
     file: &dyn DiskFile,
     (at, len): (u64, u64),

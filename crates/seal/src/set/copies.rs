@@ -1,8 +1,9 @@
-//! Content that every shard has a copy of, read from the good parts of all copies.
+//! Reads content that every shard has a copy of, from the good parts of all copies.
 //!
-//! The manifest is equal in all shards of a generation, which have it twice. A whole copy is read
-//! if there is one; else it is combined from good pieces of any copy. Without a good piece table
-//! the checksum of the whole decides between differing copies.
+//! The manifest is equal in all shards of a generation, and each shard has two copies of it. An
+//! intact copy is read if there is one; else the manifest is combined from the good pieces of all
+//! copies. If there is no good piece table, the checksum of the whole decides between differing
+//! copies.
 
 use crate::disk::DiskFile;
 use crate::set::bounds::COMBINED_BYTES_MAX;
@@ -11,11 +12,12 @@ use pantile_format::{
     Crc64, HEADER_BYTES, Manifest, PIECE_BYTES, ShardHeader, combine, combine_pieces, pieces_of,
 };
 
-/// The manifest of shards of one generation without a whole copy; combined from as many copies as
-/// [`COMBINED_BYTES_MAX`] allows.
+/// Returns the manifest of shards of one generation that have no intact copy of it. It is combined
+/// from as many copies as [`COMBINED_BYTES_MAX`] permits.
 pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
     let described = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.clone());
-    // Rebuilt shards may have stored the same manifest otherwise: the most frequent form first.
+    // Rebuilt shards may have stored the same manifest in another form: the most frequent form
+    // comes first.
     let mut kinds: Vec<(ShardHeader, usize)> = Vec::new();
     for header in shards.iter().filter_map(described) {
         let is_same = |kind: &&mut (ShardHeader, usize)| {
@@ -44,13 +46,13 @@ pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
     })
 }
 
-/// The manifest from copies of it: the shard of each, and where it begins.
+/// Combines the manifest from copies, each given by its shard and its offset there.
 fn combined_of(places: &[(&Candidate, u64)], header: &ShardHeader) -> Option<Manifest> {
     let len = usize::try_from(header.manifest_len).ok()?;
     let read = |(shard, at): &(&Candidate, u64)| -> Option<Vec<u8>> {
         let pieces = read_pieces(&**shard.file.as_ref()?, *at, header.manifest_len, shard.len)?;
         let zeros = |index: usize| vec![0; (len - index * PIECE_BYTES as usize).min(PIECE_BYTES as usize)];
-        // Unreadable pieces are like any other damage.
+        // An unreadable piece is treated like any other damage.
         Some(
             pieces.into_iter().enumerate().flat_map(|(i, piece)| piece.unwrap_or_else(|| zeros(i))).collect(),
         )
@@ -66,7 +68,8 @@ fn combined_of(places: &[(&Candidate, u64)], header: &ShardHeader) -> Option<Man
 }
 
 /// Reads bytes piece by piece; `None` for a piece that is unreadable or behind the end of the file.
-/// `None` for an impossible length: never more memory than the length of the file is taken.
+/// Returns `None` for a length that exceeds the file, so that no more memory than the length of the
+/// file is used.
 pub(crate) fn read_pieces(
     file: &dyn DiskFile,
     at: u64,
@@ -85,7 +88,8 @@ pub(crate) fn read_pieces(
     Some((0..pieces_of(len)).map(piece).collect())
 }
 
-/// Possible places of the last copy of the header: at the end, or a byte before it during a change.
+/// Returns the bytes at the possible offsets of the last header copy: at the end of the file, or,
+/// during a change, one byte before.
 pub(crate) fn last_copies(file: &dyn DiskFile) -> Vec<Vec<u8>> {
     let Ok(meta) = file.meta() else { return Vec::new() };
     let copy = |behind: u64| {

@@ -1,5 +1,5 @@
-//! The set that paths mean: files there that look like shards, and the manifest of the newest
-//! recoverable state.
+//! The set to which paths refer: the files there that look like shards, and the manifest of the
+//! newest recoverable state.
 
 use super::states::newest;
 use crate::disk::{Access, Disk, spelt_one_way};
@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The directories that the paths are or are in, each once, in its first spelling.
+/// Returns the directories among the paths, and those of the files among them, each once and in its
+/// first spelling.
 pub(super) fn directories(disk: &dyn Disk, paths: &[PathBuf], access: Access) -> Result<Vec<PathBuf>, Fault> {
     let mut dirs = Vec::new();
     let mut seen = HashSet::new();
@@ -28,8 +29,8 @@ pub(super) fn directories(disk: &dyn Disk, paths: &[PathBuf], access: Access) ->
     Ok(dirs)
 }
 
-/// Opens a directory, or that of a file, as a root; returns true for a directory. Links count as
-/// their targets.
+/// Opens a directory, or the directory of a file, as a root; returns true for a directory. Links
+/// are followed.
 pub(super) fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<bool, Fault> {
     let failed = |e| Fault::io("opening", path, e);
     let error = match disk.root(path, access) {
@@ -46,7 +47,8 @@ pub(super) fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<
     Err(failed(error))
 }
 
-/// Everything that looks like a shard, each name in a directory once.
+/// Returns every file that looks like a shard; of several paths of one name in a directory only
+/// one.
 pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, Fault> {
     let mut files: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -67,7 +69,7 @@ pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>,
         let dir = spelt.entry(dir).or_insert_with_key(|dir| spelt_one_way(dir)).clone();
         seen.insert((dir, path.file_name().map(std::ffi::OsStr::to_os_string)))
     });
-    // Each stays open, with the files that are written beside it.
+    // Each shard remains open, besides the files that are written.
     const OTHERS: u64 = 32;
     let (need, most) = (files.len() as u64 + OTHERS, crate::system::open_files_most());
     if need > most {
@@ -90,7 +92,7 @@ fn by_set(candidates: &[Candidate]) -> BTreeMap<SetId, Vec<&Candidate>> {
     sets
 }
 
-/// The manifests of the sets with good shards in a directory.
+/// Returns the manifests of the sets that have good shards in a directory.
 pub(crate) fn manifests_in(disk: &dyn Disk, dir: &Path) -> Vec<Manifest> {
     let candidates = find(disk, &[dir.to_path_buf()]).unwrap_or_default();
     let sets = by_set(&candidates);
@@ -100,7 +102,7 @@ pub(crate) fn manifests_in(disk: &dyn Disk, dir: &Path) -> Vec<Manifest> {
     sets.values().filter_map(newest).collect()
 }
 
-/// The one set that the paths mean, and its manifest of the newest recoverable generation.
+/// Returns the manifest of the set to which the paths refer, in its newest recoverable generation.
 pub(super) fn choose(
     disk: &dyn Disk,
     candidates: &[Candidate],
@@ -123,14 +125,15 @@ pub(super) fn choose(
     let of_first = candidates.iter().filter(|c| c.set() == manifests.first().map(|(_, m)| m.set));
     let columns: Vec<usize> =
         of_first.filter_map(|c| column_of(c.path.file_name()?, &manifests.first()?.1.name)).collect();
-    // A stray shard of another set in the place of one of this set's is a fault of this set, to be
+    // A shard of another set at the path of a shard of this set is a fault of this set, and is
     // reported.
     let strays = |manifest: &Manifest| {
         let own = |c: &&Candidate| c.set() == Some(manifest.set);
         candidates.iter().filter(own).all(|c| {
             let file = c.path.file_name();
             let column = file.and_then(|file| column_of(file, &manifests[0].1.name));
-            // Beside a shard that this set has, it is no stray but part of another named set.
+            // If this set also has a shard for that column, the other shard belongs to another set
+            // that the paths include.
             column.is_some_and(|column| !columns.contains(&column))
         })
     };
@@ -145,7 +148,7 @@ pub(super) fn choose(
             .hint("choose one: --name takes the name or the UUID"));
     }
     if manifests.is_empty() {
-        // A shard without a readable header is known by the name of its file.
+        // A shard without a readable header is recognised by its file name.
         let is_meant = |path: &Path| match (&paths.name, path.file_name()) {
             (Some(name), Some(file)) => set_of(file).is_some_and(|set| shown(&set) == *name),
             (name, _) => name.is_none(),
@@ -162,7 +165,7 @@ pub(super) fn choose(
         let first_error = first_error.filter(|(path, _)| is_meant(path));
         return match (first_error.or(of_format), of_system) {
             (Some((path, error)), _) => {
-                // A file that is no shard, or is one of a newer version, was named by mistake; a
+                // A file that is not a shard, or has a newer format, was named by mistake; a
                 // damaged shard is a loss.
                 let kind = match error {
                     FormatError::NotPantile { .. } | FormatError::Newer { .. } => FaultKind::Request,
@@ -177,8 +180,8 @@ pub(super) fn choose(
     Ok(manifests.swap_remove(0).1)
 }
 
-/// Returns the directory where lost shards belong: that of most others, among equals the first
-/// named.
+/// Returns the directory where lost shards belong: the one with most of the other shards, and among
+/// equals the first one.
 pub(super) fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
     let mut dirs: Vec<(PathBuf, usize)> = Vec::new();
     for dir in candidates.iter().filter(|c| c.set() == Some(set)).map(|c| parent(&c.path)) {
@@ -190,7 +193,8 @@ pub(super) fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
     dirs.into_iter().rev().max_by_key(|(_, count)| *count).map(|(dir, _)| dir).unwrap_or_default()
 }
 
-/// True if a text is the UUID of a set, or enough of its first digits to exclude chance.
+/// True if a text is the UUID of a set, or so many of its first digits that a match by chance is
+/// unlikely.
 pub(super) fn is_uuid(set: SetId, text: &str) -> bool {
     const DIGITS_LEAST: usize = 8;
     text.len() >= DIGITS_LEAST && set.to_string().starts_with(text)

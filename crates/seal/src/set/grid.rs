@@ -1,4 +1,4 @@
-//! Places of blocks: cells and shards on one side, files on the other.
+//! Where blocks are: maps cells and shards to files and back.
 
 use crate::set::bound::Bound;
 use pantile::{CellIndex, CellSet, Checker, Codec, Costs};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct Geometry {
     pub(crate) codec: Codec,
     pub(crate) block_len: BlockLen,
-    /// The cell of each lane: the data cells by column and row.
+    /// The cell of each lane: the data cells, ascending by column and row.
     pub(crate) lanes: Vec<CellIndex>,
     /// The lane of each cell, `None` for parity.
     pub(crate) lane_of: Vec<Option<u32>>,
@@ -19,7 +19,8 @@ pub(crate) struct Geometry {
     pub(crate) stored: Vec<Vec<CellIndex>>,
     /// The parity cells of each column, by row.
     pub(crate) parity: Vec<Vec<CellIndex>>,
-    /// For each cell its column, and its row among the stored cells if it is stored.
+    /// For each cell its column, and its row among the cells that the shard stores; `None` if it is
+    /// not stored.
     pub(crate) place: Vec<(usize, Option<u32>)>,
     /// The checksum of a block of zeros.
     pub(crate) zero_crc: Crc64,
@@ -47,7 +48,7 @@ impl Geometry {
         Geometry { codec: codec.clone(), block_len, lanes, lane_of, stored, parity, place, zero_crc }
     }
 
-    /// The checks of stripes with `erased` cells.
+    /// Returns the checks of stripes with `erased` cells.
     pub(crate) fn checker(&self, erased: &CellSet) -> Arc<Checker> {
         let checker = self.codec.checker(erased);
         checker.unwrap_or_else(|error| unreachable!("sets are made for the code of the set: {error}"))
@@ -61,22 +62,22 @@ impl Geometry {
         self.place.len()
     }
 
-    /// Bytes of a block.
+    /// Returns the bytes of a block.
     pub(crate) fn block(&self) -> usize {
         self.block_len.bytes() as usize
     }
 
-    /// The columns that have a shard.
+    /// Returns the columns that have a shard.
     pub(crate) fn stored_columns(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.columns()).filter(|&column| !self.stored[column].is_empty())
     }
 
-    /// Bytes that one stripe adds to all shards.
+    /// Returns the bytes that one stripe adds to all shards together.
     pub(crate) fn stripe_bytes(&self) -> u64 {
         self.stored.iter().map(|cells| cells.len() as u64).sum::<u64>() * self.block_len.bytes()
     }
 
-    /// The index of a parity cell's checksum in its shard's check table.
+    /// Returns the index of a parity cell's checksum in the check table of its shard.
     pub(crate) fn check_index(&self, cell: CellIndex, stripe: u64) -> usize {
         let parity = &self.parity[self.place[cell.usize()].0];
         stripe as usize * parity.len() + parity.partition_point(|&p| p < cell)
@@ -86,13 +87,13 @@ impl Geometry {
         CellSet::empty(self.codec.code())
     }
 
-    /// Stripes in a window: about `WINDOW_BYTES` of all cells.
+    /// Returns the number of stripes in a window: about `WINDOW_BYTES` for all cells.
     pub(crate) fn window_stripes(&self) -> u64 {
         (WINDOW_BYTES / (self.cell_count() as u64 * self.block_len.bytes())).max(1)
     }
 }
 
-/// Large enough that reads and writes are long, small enough to stay near the caches.
+/// A window is large enough for long reads and writes, and small enough for the caches.
 const WINDOW_BYTES: u64 = 8 << 20;
 
 /// Adjacent blocks of a file on one lane.
@@ -100,9 +101,9 @@ const WINDOW_BYTES: u64 = 8 << 20;
 pub(crate) struct Run {
     pub(crate) first: u64,
     pub(crate) count: u64,
-    /// The entry of the manifest.
+    /// Index of the file's entry in the manifest.
     pub(crate) entry: usize,
-    /// The block of the file at `first`.
+    /// The index in the file of the block at `first`.
     pub(crate) block: u64,
 }
 
@@ -129,7 +130,7 @@ impl Grid {
         grid
     }
 
-    /// The runs of a lane that have blocks in a range of stripes, cut to it.
+    /// Returns the runs of a lane that overlap a range of stripes, cut to the range.
     pub(crate) fn runs(&self, lane: u32, stripes: Range<u64>) -> impl Iterator<Item = Run> + '_ {
         let runs = &self.lanes[lane as usize];
         let from = runs.partition_point(|run| run.first + run.count <= stripes.start);
@@ -140,12 +141,12 @@ impl Grid {
         })
     }
 
-    /// The owner of a block: entry, and block of the file.
+    /// Returns the owner of a block: the entry, and the index of the block in its file.
     pub(crate) fn owner(&self, lane: u32, stripe: u64) -> Option<(usize, u64)> {
         self.runs(lane, stripe..stripe + 1).next().map(|run| (run.entry, run.block))
     }
 
-    /// The free blocks of the first `stripes` stripes, by lane and stripe.
+    /// Returns the free blocks of the first `stripes` stripes, by lane and stripe.
     fn free(&self, stripes: u64) -> Vec<Extent> {
         let mut free = Vec::new();
         for (lane, runs) in self.lanes.iter().enumerate() {
@@ -166,12 +167,12 @@ impl Grid {
 /// Hands out free blocks: those of existing stripes first, then new stripes.
 pub(crate) struct Allocator {
     free: Vec<Extent>,
-    /// Stripes in all.
+    /// The number of stripes, including new ones.
     pub(crate) stripes: u64,
 }
 
 impl Allocator {
-    /// With that many free blocks in all; missing stripes are appended.
+    /// Creates an allocator with at least `needed` free blocks; missing stripes are appended.
     pub(crate) fn new(grid: &Grid, stripes: u64, needed: u64) -> Allocator {
         let mut free = grid.free(stripes);
         let have: u64 = free.iter().map(|extent| extent.count).sum();
@@ -181,13 +182,13 @@ impl Allocator {
             let lanes = (0..lanes as u32).map(Lane);
             free.extend(lanes.map(|lane| Extent { lane, first: Stripe(stripes), count: more }));
         }
-        // Taken from the end.
+        // Blocks are taken from the end of the list.
         free.reverse();
         Allocator { free, stripes: stripes + more }
     }
 
-    /// For files of sources with lanes of their own: the source of each, and its blocks. The source
-    /// with the greatest need decides how many stripes are appended.
+    /// Creates an allocator for sources with separate lanes; `files` has the source and the blocks
+    /// of each file. The source that lacks the most stripes decides how many are appended.
     pub(crate) fn new_bound(grid: &Grid, stripes: u64, bound: &Bound, files: &[(u32, u64)]) -> Allocator {
         let mut free = grid.free(stripes);
         let mut needed: BTreeMap<u32, u64> = BTreeMap::new();
@@ -211,8 +212,8 @@ impl Allocator {
         Allocator { free, stripes: stripes + more }
     }
 
-    /// Takes blocks on some of the lanes: the shortest free run that holds all of them, or else the
-    /// next ones in order.
+    /// Takes blocks on some of the lanes: from the shortest free run that holds all of them, or
+    /// else from the next free runs in order.
     pub(crate) fn take_on(&mut self, blocks: u64, lanes: &[u32]) -> Vec<Extent> {
         self.take_where(blocks, |lane| lanes.contains(&lane.0))
     }
@@ -227,7 +228,8 @@ impl Allocator {
         while blocks > 0 {
             let on = |&i: &usize| allowed(self.free[i].lane);
             let fits = (0..self.free.len()).rev().filter(on).filter(|&i| self.free[i].count >= blocks);
-            // A first seal takes from the end every time: the search is for updates, and bounded.
+            // The first seal takes from the end every time. The search is for updates, and its
+            // length is limited.
             let best = fits.take(4096).min_by_key(|&i| self.free[i].count);
             let Some(at) = best.or_else(|| (0..self.free.len()).rev().find(on)) else {
                 unreachable!("the allocator was made for all blocks that are taken")
@@ -246,11 +248,12 @@ impl Allocator {
     }
 }
 
-/// The places of a file by which its loss is survivable, if the files themselves are the data.
+/// Limits the columns in which a file has blocks, so that the loss of the file is survivable. Only
+/// for sets whose data are the files themselves.
 pub(crate) struct Apart {
     /// The column of each lane.
     columns: Vec<usize>,
-    /// Columns of a stripe that one file may have blocks in.
+    /// The number of columns of one stripe in which one file may have blocks.
     most: usize,
 }
 
@@ -261,8 +264,8 @@ impl Apart {
         Apart { columns, most: code.claim().tolerance.max(1) }
     }
 
-    /// The runs of stripes in which extents have blocks in `most` columns or more, with these
-    /// columns.
+    /// Returns the runs of stripes in which these extents have blocks in `most` or more columns,
+    /// each run with these columns.
     fn full(&self, extents: &[Extent]) -> Vec<(Range<u64>, Vec<usize>)> {
         let all = stretches(extents).into_iter();
         let with_columns = all.map(|(range, lanes)| {
@@ -275,7 +278,7 @@ impl Apart {
     }
 }
 
-/// The stripes of extents as runs, each with its lanes, ascending.
+/// Returns the stripes of extents as runs, each with its lanes in ascending order.
 pub(crate) fn stretches(extents: &[Extent]) -> Vec<(Range<u64>, Vec<u32>)> {
     let mut events: BTreeMap<u64, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
     for extent in extents {
@@ -298,10 +301,11 @@ pub(crate) fn stretches(extents: &[Extent]) -> Vec<(Range<u64>, Vec<u32>)> {
 }
 
 impl Allocator {
-    /// As [`take`](Self::take), but a file with these extents never gets blocks in more columns of
-    /// a stripe than it may; new stripes are appended for that.
+    /// As [`take`](Self::take), for a file that already has the extents `had`. The file gets blocks
+    /// in at most `apart.most` columns of each stripe; new stripes are appended if that requires
+    /// them.
     ///
-    /// A file that is too large for the grid is put anywhere: its loss is fatal, and `exposed`
+    /// A file that is too large for the grid gets any blocks: its loss is fatal, and `exposed`
     /// reports it.
     pub(crate) fn take_apart(&mut self, mut blocks: u64, had: &[Extent], apart: &Apart) -> Vec<Extent> {
         let had_blocks: u64 = had.iter().map(|extent| extent.count).sum();
@@ -339,8 +343,8 @@ impl Allocator {
         taken
     }
 
-    /// The shortest free piece outside the `full` columns that holds that many blocks, or else the
-    /// longest.
+    /// Returns the shortest free piece outside the `full` columns that holds that many blocks; if
+    /// there is none, the longest piece.
     fn best_apart(
         &self,
         blocks: u64,
@@ -371,8 +375,8 @@ impl Allocator {
     }
 }
 
-/// The files whose loss alone exceeds the tolerance of the code, if the files themselves are the
-/// data.
+/// Returns the files whose loss alone exceeds the tolerance of the code. Only for sets whose data
+/// are the files themselves.
 pub(crate) fn exposed(geometry: &Geometry, entries: &[Entry]) -> Vec<usize> {
     let code = geometry.codec.code();
     let apart = Apart::new(geometry);
@@ -395,7 +399,8 @@ pub(crate) fn exposed(geometry: &Geometry, entries: &[Entry]) -> Vec<usize> {
     (0..entries.len()).filter(is_exposed).collect()
 }
 
-/// The block length for a set of this size: about 65,536 blocks, and a stripe of at most 64 MiB.
+/// Returns the block length for a set of this size: about 65,536 blocks, and a stripe of at most 64
+/// MiB.
 pub(crate) fn choose_block_len(bytes: u64, cells: usize) -> BlockLen {
     let wanted = bytes.div_ceil(65_536).max(1).next_power_of_two();
     let most = (64u64 << 20) / cells as u64;
@@ -459,10 +464,11 @@ mod tests {
                     state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                     (state >> 33) % below
                 };
-                // Some files, some of which go; then others take their places and grow.
+                // Some files are placed and some of them removed; then other files take their
+                // blocks and grow.
                 let sizes: Vec<u64> = (0..12).map(|_| number(9)).collect();
                 let mut allocator = Allocator::new(&Grid::new(lanes, &[]), 0, sizes.iter().sum());
-                // A file that is too large for the grid at the time is put anywhere.
+                // A file that is too large for the grid when it is placed gets any blocks.
                 let mut too_large: Vec<bool> = Vec::new();
                 let mut entries: Vec<Entry> = Vec::new();
                 for n in sizes {

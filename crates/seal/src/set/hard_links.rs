@@ -1,4 +1,4 @@
-//! Names of one file: which file has the content of a name, and how the names are now.
+//! Hard links: which file has the content of an entry, and the present state of the names.
 
 use super::{Original, Set, same};
 use crate::report::FileStatus;
@@ -6,13 +6,14 @@ use crate::set::times::is_same_time;
 use crate::update::size_of;
 
 impl Set<'_> {
-    /// The file that has the content of an entry: itself, or the one that it is another name of.
+    /// Returns the file that has the content of an entry: the entry itself, or the file of which it
+    /// is a hard link.
     pub(crate) fn content_of(&self, entry: usize) -> usize {
         self.files.get(&entry).copied().unwrap_or(entry)
     }
 
-    /// Distinguishes names of one file from files that replaced one. A file whose own name is lost
-    /// is read by another one.
+    /// Distinguishes hard links from files that replaced one. A file whose own name is lost is read
+    /// through one of its hard links.
     pub(super) fn look_at_hard_links(&mut self) {
         self.read_by.clear();
         let mut links: Vec<(usize, usize)> = self.files.iter().map(|(&link, &file)| (link, file)).collect();

@@ -1,4 +1,4 @@
-//! The journals that the opening of a set finds: commands that write finish them, commands that
+//! The journals that are found when a set is opened: commands that write finish them, commands that
 //! read report them.
 
 use super::found::is_uuid;
@@ -13,8 +13,8 @@ use crate::{Fault, FaultKind, World};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// For a command that writes: locks the directories, with those behind links to shards, and applies
-/// their journals. Else it only lists journals with work left.
+/// For a command that writes: locks the directories, and those behind links to shards, and applies
+/// their journals. For any other command: only lists the journals with work left.
 pub(super) fn finish_journals(
     world: World<'_>,
     dirs: &[PathBuf],
@@ -26,12 +26,12 @@ pub(super) fn finish_journals(
         for dir in dirs {
             pending.extend(journals(world.disk, dir)?);
         }
-        // Also beside shards to which links lead.
+        // Journals can also be in the directories of shards to which links lead.
         let real = dirs.iter().flat_map(|dir| behind_links(world.disk, dir));
         pending.extend(real.filter_map(|shard| journal_beside(world.disk, &shard)));
         let mut seen = HashSet::new();
         pending.retain(|journal| seen.insert(spelt_one_way(journal)));
-        // Journals of other sets only if no name selects one.
+        // If a name selects the set, journals of other sets are ignored.
         let name = opening.paths.name.as_deref();
         pending.retain(|path| {
             let file = path.file_name().and_then(crate::set::names::journal_name);
@@ -42,7 +42,7 @@ pub(super) fn finish_journals(
         });
         let mut of_shards = Vec::new();
         for journal in pending {
-            // An unrelated file may have such a name, too.
+            // A file that is not a journal may also have such a name.
             if has_shards(world.disk, &journal, dirs)? {
                 of_shards.push(journal);
             }
@@ -74,7 +74,8 @@ pub(super) fn finish_journals(
         world.disk.root(dir, Access::Write).map_err(|e| Fault::io("opening", dir, e))?;
     }
     let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
-    // Listed again: before it was locked another command may have finished it.
+    // The journals are listed again, since another command may have finished them before the lock
+    // was taken.
     pending()?.iter().try_for_each(|journal| {
         replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error.kind {
             FaultKind::BadJournal => error,
@@ -85,7 +86,8 @@ pub(super) fn finish_journals(
     Ok((held, Vec::new()))
 }
 
-/// The journal of the set that a shard is of by its name, beside it.
+/// Returns the journal in the directory of a shard, of the set to which the shard belongs by its
+/// name.
 fn journal_beside(disk: &dyn Disk, shard: &Path) -> Option<PathBuf> {
     let name = set_of(shard.file_name()?)?;
     let journal = Names::new(parent(shard), name, 0).journal();

@@ -11,20 +11,20 @@ pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
 pub(crate) const REPAIR: &str = ".repair";
 const VERIFIED: &str = ".verified";
-/// The lock of a writing command in a directory, there only for that time.
+/// The name of the lock file in a directory, which exists only while a command writes there.
 pub(crate) const LOCK: &str = ".pantile.lock";
 const STRAY: &str = ".pantile-";
 
-/// A column of no code: for temporary files that become no shard.
+/// A column that no code has: for temporary files that do not become shards.
 pub(crate) const NO_COLUMN: usize = u32::MAX as usize;
 
-/// A set's name in a directory.
+/// The name of a set, and the directory of its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) dir: PathBuf,
     pub(crate) name: Vec<u8>,
     pub(crate) columns: usize,
-    /// By column: the directory of its shard. Shards of other columns are in `dir`.
+    /// The directory of the shard, by column. Shards of other columns are in `dir`.
     pub(crate) elsewhere: BTreeMap<usize, PathBuf>,
 }
 
@@ -44,7 +44,8 @@ impl Names {
         self.dir.join(OsString::from_vec(name))
     }
 
-    /// `NAME.07.shard`; as many digits as the last column needs, at least two.
+    /// Returns `NAME.07.shard`; the column has as many digits as the last column needs, at least
+    /// two.
     pub(crate) fn shard(&self, column: usize) -> PathBuf {
         let digits = self.columns.saturating_sub(1).max(10).ilog10() as usize + 1;
         let path = self.file(&format!(".{column:0digits$}{SHARD}"));
@@ -54,8 +55,8 @@ impl Names {
         }
     }
 
-    /// The name of a shard with more digits: another spelling of the same column, for a moment
-    /// only.
+    /// Returns the name of a shard with more digits: another spelling of the same column, used only
+    /// briefly.
     pub(crate) fn with_digits_more(&self, column: usize, more: usize) -> OsString {
         let digits = self.columns.saturating_sub(1).max(10).ilog10() as usize + 1 + more;
         let name = self.file(&format!(".{column:0digits$}{SHARD}"));
@@ -66,35 +67,35 @@ impl Names {
         self.file(JOURNAL)
     }
 
-    /// The journal of a repair of originals in place.
+    /// Returns the path of the journal of a repair of originals in place.
     pub(crate) fn repair(&self) -> PathBuf {
         self.file(REPAIR)
     }
 
-    /// The times at which stripes were verified by shares.
+    /// Returns the path of the file with the times at which stripes were verified by shares.
     pub(crate) fn verified(&self) -> PathBuf {
         self.file(VERIFIED)
     }
 }
 
-/// The name of the temporary file that becomes a file.
+/// Returns the path of the temporary file that is later renamed to `path`.
 pub(crate) fn temp(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(TEMP);
     PathBuf::from(name)
 }
 
-/// The temporary file of a set in a directory that is not its own; of a column, if it becomes a
-/// shard there.
+/// Returns the path of a temporary file of a set in a directory that is not its own. It has a
+/// column if it becomes a shard there.
 ///
-/// Its length does not depend on the file that it becomes, whose name may have all the bytes that a
-/// name can.
+/// The length of the name does not depend on the final name, which may already have the greatest
+/// length.
 pub(crate) fn stray(dir: &Path, set: SetId, column: Option<usize>) -> PathBuf {
     let column = column.map(|column| format!(".{column}")).unwrap_or_default();
     dir.join(format!("{STRAY}{set}{column}{TEMP}"))
 }
 
-/// The set, as text, whose temporary file this is by its name.
+/// Returns the UUID of the set to which a temporary file belongs by its name.
 pub(crate) fn stray_of(file: &OsStr) -> Option<&str> {
     const UUID_LEN: usize = 36;
     let rest = file.to_str()?.strip_prefix(STRAY)?.strip_suffix(TEMP)?;
@@ -107,14 +108,14 @@ pub(crate) fn stray_of(file: &OsStr) -> Option<&str> {
     (is_uuid && is_column).then_some(set)
 }
 
-/// The column in a shard's file name, if it is one of the set of that name.
+/// Returns the column in the file name of a shard, if it is a shard of the set `name`.
 pub(crate) fn column_of(file: &OsStr, name: &[u8]) -> Option<usize> {
     let digits = file.as_bytes().strip_prefix(name)?.strip_prefix(b".")?.strip_suffix(SHARD.as_bytes())?;
     let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     if all_digits { std::str::from_utf8(digits).ok()?.parse().ok() } else { None }
 }
 
-/// The set's name in the name of a shard, of a temporary one, too.
+/// Returns the name of the set from the file name of a shard, or of a temporary shard.
 pub(crate) fn set_of(file: &OsStr) -> Option<Vec<u8>> {
     let bytes = file.as_bytes();
     let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes).strip_suffix(SHARD.as_bytes())?;
@@ -123,12 +124,12 @@ pub(crate) fn set_of(file: &OsStr) -> Option<Vec<u8>> {
     (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then(|| bytes[..dot].to_vec())
 }
 
-/// The set's name in the name of a journal.
+/// Returns the name of the set from the file name of a journal.
 pub(crate) fn journal_name(file: &OsStr) -> Option<&[u8]> {
     file.as_bytes().strip_suffix(JOURNAL.as_bytes()).filter(|name| !name.is_empty())
 }
 
-/// True if a file in the set's directory is one of its own, temporary ones included.
+/// True if a file in the set's directory belongs to the set by its name, temporary files included.
 pub(crate) fn is_own(file: &OsStr, name: &[u8]) -> bool {
     let bytes = file.as_bytes();
     let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes);
@@ -141,8 +142,8 @@ pub(crate) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// A name as text. Different names have different texts: a byte that is no UTF-8 is written `\xHH`,
-/// and so is a backslash that would look like the beginning of that.
+/// Returns a name as text. Different names have different texts: a byte that is not UTF-8 is
+/// written `\xHH`, and so is a backslash that could be mistaken for the start of such an escape.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -162,12 +163,12 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     text
 }
 
-/// A path as text, as [`shown`] has it.
+/// Returns a path as text, by the rules of [`shown`].
 pub(crate) fn shown_path<P: AsRef<Path> + ?Sized>(path: &P) -> String {
     shown(path.as_ref().as_os_str().as_bytes())
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 pub(crate) fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),

@@ -1,8 +1,8 @@
 //! Present places of the disks of a set.
 //!
-//! A set keeps the names of its disks. The present path of a disk comes from the caller (`--disk
-//! NAME=PATH`), else from the record in the state directory of the user who sealed. The paths in
-//! the set itself are shown and read, but not searched or written to.
+//! A set stores the names of its disks. The present path of a disk comes from the caller (`--disk
+//! NAME=PATH`), else from the record in the state directory of the user who sealed. Paths that only
+//! the set itself names are shown and read, but not searched or written to.
 
 use super::{Set, open_root};
 use crate::Fault;
@@ -16,20 +16,20 @@ use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The source of the places of disks.
+/// The origin of the places of disks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Places {
-    /// The caller named all of them.
+    /// The caller named all places.
     Named,
-    /// This user's record of the set has those that the caller did not name.
+    /// The places that the caller did not name are in this user's record of the set.
     Recorded,
-    /// Some come from the set alone, whose maker may name any place: these are not searched or
-    /// written to.
+    /// Some places come from the set alone. Its maker may have named any place, so these are not
+    /// searched or written to.
     Claimed,
 }
 
 impl Places {
-    /// True if new files may be looked for there, and originals be written.
+    /// True if sources may be searched for new files, and originals written.
     pub(crate) fn are_known(self) -> bool {
         self != Places::Claimed
     }
@@ -38,13 +38,13 @@ impl Places {
 /// The places of the disks, in the order of the sources.
 pub(crate) struct Found {
     pub(crate) paths: Vec<PathBuf>,
-    /// True for those that the caller named.
+    /// By source: true if the caller named its place.
     pub(crate) named: Vec<bool>,
     pub(crate) places: Places,
 }
 
-/// The name of a disk: that under which it is restored, and of a source that is restored as the
-/// target itself the last name of its path.
+/// Returns the name of a disk: the name under which it is restored. A source that is restored as
+/// the target itself has the last component of its path as name.
 pub(crate) fn disk_name(source: &Source) -> Vec<u8> {
     match source.prefix.is_empty() {
         false => source.prefix.clone(),
@@ -52,14 +52,15 @@ pub(crate) fn disk_name(source: &Source) -> Vec<u8> {
     }
 }
 
-/// Returns which source is meant, and its path; a set of one disk knows it by any name.
+/// Returns the index of the source that is meant, and its path; in a set of one disk any name means
+/// that disk.
 fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
     called(sources, at).or_else(|| (sources.len() == 1).then(|| (0, at.path.clone())))
 }
 
-/// Returns which source has the name, and its path.
+/// Returns the index of the source with the name, and its path.
 ///
-/// In `a=b=/x` the longest name of a disk counts.
+/// In `a=b=/x`, the longest name that a disk has is used.
 fn called(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
     let text = [at.name.as_bytes(), b"=", at.path.as_os_str().as_bytes()].concat();
     let rest =
@@ -69,12 +70,12 @@ fn called(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
     Some((index, path_of(&rest).to_path_buf()))
 }
 
-/// Finds the disks: as named, else as recorded, else as the set says.
+/// Finds the places of the disks: as named, else as recorded, else as the set states.
 ///
-/// A command that only reads takes any name for the disk of a set of one: `is_read`.
+/// With `is_read`, for a command that only reads, any name means the disk of a set of one.
 ///
-/// Errors: a disk that the set does not have; a named disk that is missing. For a file its
-/// directory suffices.
+/// Errors: a name of a disk that the set does not have; a named disk that is missing. For a file it
+/// is enough that its directory exists.
 pub(crate) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -109,7 +110,7 @@ pub(crate) fn find(
             (Some(path), _) => path,
             (None, recorded) => {
                 let path = recorded.unwrap_or(path_of(&sources[index].path)).to_path_buf();
-                // Looked at in any case: it is opened by that.
+                // The path is examined in any case, since that also opens it.
                 if is_led_away(index, &path) || recorded.is_none() {
                     places = Places::Claimed;
                 }
@@ -132,7 +133,7 @@ fn source_dir(manifest: &Manifest, index: usize, path: &Path) -> PathBuf {
 }
 
 impl Set<'_> {
-    /// From here on originals may be repaired.
+    /// Opens the sources for writing, so that originals can be repaired.
     pub(crate) fn open_sources_to_write(&self) {
         for (index, path) in self.sources.iter().enumerate() {
             // A missing directory stays lost.
@@ -145,7 +146,7 @@ impl Set<'_> {
         }
     }
 
-    /// The names of the disks, as reports have them.
+    /// Returns the names of the disks, as reports show them.
     pub(crate) fn disk_names(&self) -> Vec<String> {
         self.manifest.sources.iter().map(|source| shown(&disk_name(source))).collect()
     }
@@ -166,17 +167,18 @@ impl Set<'_> {
         }
     }
 
-    /// Records the state of the set as the one that this user sealed last, if there is a record.
+    /// Records the present state of the set as the last one that this user sealed, if there is a
+    /// record.
     pub(crate) fn record_state(&self, records: Option<&Path>) {
         let (disk, set) = (self.world.disk, self.manifest.set);
         let Some(records) = records else { return };
         let Some(record) = record_of(disk, records, set) else { return };
         let manifest = crate::pin::told(&self.manifest);
-        // Best effort: a later command warns that the state is another.
+        // Best effort: a later command warns that the state differs from the recorded one.
         let _ = note(disk, records, (&set.to_string(), &manifest), &record.disks);
     }
 
-    /// The disks with their places now.
+    /// Returns the disks with their present places.
     pub(crate) fn disks(&self) -> Vec<DiskAt> {
         let at = |(source, path): (&Source, &PathBuf)| DiskAt {
             name: path_of(&disk_name(source)).as_os_str().to_os_string(),

@@ -1,18 +1,18 @@
-//! Originals that have another name now, and copies of lost originals.
+//! Renamed originals, and copies of lost originals.
 //!
 //! A file holds a lost original if its path was not sealed, it has the sealed size, and every block
-//! has the sealed checksum and fits the pin. Without checksums no file is recognised. Such a file
-//! is read in place of the original. It counts as the original *renamed* only if no copy can look
-//! so:
+//! has the sealed checksum and fits the pin. Without checksums no such file is recognised. The file
+//! is read instead of the original. It counts as the *renamed* original only if a copy cannot look
+//! the same:
 //!
 //! * The disk is alive: the file is in the same source, or another file of the original's source is
 //!   still at its place.
-//! * Its directory is alive, or was renamed as a whole: all its files are in one directory of the
-//!   same source, each under its own name.
-//! * The file stands for it alone: no other lost original has this content, and no other new file.
+//! * Its directory exists, or was renamed as a whole: then all its files are in one directory of
+//!   the same source, each under its own name.
+//! * The match is unique: no other lost original has this content, and no other new file has it.
 //!
-//! Otherwise the original is lost, and heal restores it: that costs a file, while a copy that
-//! counted as a rename would leave the original lost.
+//! Otherwise the original is lost, and heal restores it. That costs the space of a file, while a
+//! copy that counted as a rename would leave the original lost.
 
 use crate::Fault;
 use crate::disk::MetaKind;
@@ -26,7 +26,7 @@ use pantile_format::{Crc64, Entry, EntryKind, Mode};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// Read at a time.
+/// Bytes that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A file at a path that was not sealed.
@@ -36,14 +36,15 @@ struct Candidate {
     size: u64,
 }
 
-/// Finds files that hold lost originals, makes them readable in their place, and reports renames.
+/// Finds files that hold lost originals, reads them instead of these, and reports renames.
 ///
-/// Reads the files of paths that were not sealed, if a lost original has their size and start.
+/// Cost: reads the files whose paths were not sealed, if a lost original has their size and their
+/// first blocks.
 pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), Fault> {
     if set.manifest.mode != Mode::Beside || !set.judge {
         return Ok(());
     }
-    // Lost originals of one content, by its size: names alone show which file is which.
+    // Lost originals by content and size. Only the names distinguish originals with one content.
     let mut by_content: HashMap<(u64, &[Crc64]), Vec<usize>> = HashMap::new();
     for index in 0..set.manifest.entries.len() {
         let EntryKind::File { size, .. } = set.manifest.entries[index].kind else { continue };
@@ -95,7 +96,7 @@ fn is_missing(set: &Set<'_>, index: usize) -> bool {
     matches!(&set.originals[index], Some(original) if original.status == FileStatus::Missing)
 }
 
-/// The checksums of a file's blocks.
+/// Returns the checksums of a file's blocks.
 fn crcs<'s>(set: &'s Set<'_>, index: usize) -> &'s [Crc64] {
     match &set.manifest.entries[index].kind {
         EntryKind::File { crcs, .. } => crcs.as_slice(),
@@ -103,14 +104,15 @@ fn crcs<'s>(set: &'s Set<'_>, index: usize) -> &'s [Crc64] {
     }
 }
 
-/// The new file that each lost original may have become, as far as names tell.
+/// Returns for each lost original the new file that it may have become, as far as names determine
+/// it.
 fn pair<'c>(
     set: &Set<'_>,
     of_content: &HashMap<usize, &[usize]>,
     found: &'c HashMap<usize, Vec<Candidate>>,
 ) -> HashMap<usize, &'c Candidate> {
     let mut pairs: HashMap<usize, &Candidate> = HashMap::new();
-    // By lost directory: its lost files, and the number of its sealed files.
+    // By lost directory: its lost files.
     let mut gone: HashMap<PathBuf, Vec<usize>> = HashMap::new();
     for (first, copies) in found {
         for &index in of_content[first] {
@@ -135,7 +137,8 @@ fn pair<'c>(
         if files.get(&dir) != Some(&lost.len()) {
             continue;
         }
-        // The copies of a file under its own name in its own source, by their directory.
+        // Returns the copies of a file that have its name and are in its source, by their
+        // directory.
         let copies = |index: usize| {
             let (source, path) = (set.manifest.entries[index].source, set.original_path(index));
             let is_so = move |candidate: &&Candidate| {
@@ -156,7 +159,7 @@ fn pair<'c>(
     pairs
 }
 
-/// The sources with a file at its place.
+/// Returns the sources that still have a file at its place.
 fn sources_alive(set: &Set<'_>) -> HashSet<u32> {
     let is_there = |(entry, original): &(&Entry, &Option<Original>)| {
         matches!(entry.kind, EntryKind::File { .. })
@@ -166,7 +169,7 @@ fn sources_alive(set: &Set<'_>) -> HashSet<u32> {
     there.map(|(entry, _)| entry.source).collect()
 }
 
-/// Files at paths that were not sealed, of the size of one that is missing.
+/// Returns the files at paths that were not sealed, if a missing file has their size.
 fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<Vec<usize>>>) -> Vec<Candidate> {
     let Some(tree) = tree_now(set) else { return Vec::new() };
     let known: HashSet<(u32, &[u8])> =
@@ -213,7 +216,7 @@ fn fits_pin(set: &Set<'_>, entry: usize, path: &Path, progress: &mut dyn Progres
     Ok(true)
 }
 
-/// Returns the entries of whose content a file holds every block.
+/// Returns the index in `entries` of one whose content is that of a file, block by block.
 fn holds_one_of(
     set: &Set<'_>,
     path: &Path,
@@ -233,7 +236,7 @@ fn holds_one_of(
         }
         let here = step.min(blocks - at);
         let bytes = &mut bytes[..here * block];
-        // Unreadable files are not recognised.
+        // An unreadable file is not recognised.
         let read = read_source(set, path, &set.manifest.entries[first], at as u64, bytes);
         if !read.is_ok_and(|read| read.whole) {
             return Ok(None);

@@ -1,9 +1,9 @@
 //! Selection of paths: patterns in the words of a `.gitignore`, and paths by their names.
 //!
-//! A pattern without a slash is a name at any depth, one with a slash a path from the top; `*`
-//! stops at a slash, `**` does not; one that ends in a slash is a directory. A directory includes
-//! its content. Of several patterns the last that fits counts, and one that begins with `!`
-//! excludes.
+//! A pattern without a slash is a name at any depth; one with a slash is a path from the top. `*`
+//! does not match a slash, `**` does. A pattern that ends in a slash matches only directories. A
+//! directory includes its content. Of several matching patterns the last one decides, and one that
+//! begins with `!` excludes.
 
 use crate::Fault;
 use crate::disk::MetaKind;
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The paths of a set that a command works on; all of them unless any is named.
+/// The paths of a set that a command works on; all paths if none is named.
 #[derive(Clone, Debug, Default)]
 pub struct Select {
     /// Patterns, matched with the paths in the restored tree.
@@ -30,18 +30,18 @@ pub struct Select {
 }
 
 impl Select {
-    /// True if no path is named, which selects all.
+    /// True if no path is named, so that all are selected.
     pub fn is_all(&self) -> bool {
         self.patterns.is_empty() && self.paths.is_empty() && self.disks.is_empty()
     }
 }
 
-/// Patterns that can be matched.
+/// Compiled patterns.
 #[derive(Clone)]
 pub(crate) struct Patterns(Gitignore);
 
 impl Patterns {
-    /// Errors: the first that cannot be read.
+    /// Errors: the first pattern that cannot be parsed.
     pub(crate) fn new(lines: &[String]) -> Result<Patterns, Fault> {
         let bad = |line: &str, why: &str| {
             Fault::request(format!("the pattern '{line}' cannot be read: {why}"))
@@ -58,7 +58,7 @@ impl Patterns {
         builder.build().map(Patterns).map_err(|error| bad("", &error.to_string()))
     }
 
-    /// The patterns of a set. Errors: also too many patterns.
+    /// Compiles the patterns of a set. Errors: also too many patterns.
     pub(crate) fn of(left_out: &LeftOut) -> Result<Patterns, Fault> {
         match left_out.fits() {
             true => Patterns::new(&left_out.patterns),
@@ -72,21 +72,21 @@ impl Patterns {
         }
     }
 
-    /// True if a path itself fits; the caller checks the directories above it.
+    /// True if a pattern matches the path itself; the caller checks the directories above it.
     pub(crate) fn has(&self, path: &[u8], is_dir: bool) -> bool {
         self.0.matched(path_of(path), is_dir).is_ignore()
     }
 
-    /// True if a path fits, or a directory above it.
+    /// True if a pattern matches the path, or a directory above it.
     pub(crate) fn has_below(&self, path: &[u8], is_dir: bool) -> bool {
         !path.is_empty() && self.0.matched_path_or_any_parents(path_of(path), is_dir).is_ignore()
     }
 }
 
 impl Set<'_> {
-    /// The selected entries, ascending; `None` if all are.
+    /// Returns the selected entries, ascending; `None` if all are selected.
     ///
-    /// Errors: a pattern or path that fits none.
+    /// Errors: a pattern or path that matches no entry.
     pub(crate) fn chosen(&self, select: &Select) -> Result<Option<Vec<usize>>, Fault> {
         if select.is_all() {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Set<'_> {
         }
         for path in &select.paths {
             let here = absolute(path);
-            // By its name, or by its spelling in reports.
+            // A path can be given by its name, or by its spelling in reports.
             let texts = [shown(path.as_os_str().as_encoded_bytes()), path.to_string_lossy().into_owned()];
             let texts = texts.map(|text| text.trim_start_matches("./").trim_end_matches('/').to_string());
             let mut found = false;
@@ -137,7 +137,7 @@ impl Set<'_> {
         Ok(Some((0..names.len()).filter(|&index| meant[index]).collect()))
     }
 
-    /// The first of these paths that is one of an original of the set.
+    /// Returns the first of these paths that is the path of an original of the set.
     pub(crate) fn first_original<'p>(&self, paths: &'p [PathBuf]) -> Option<&'p PathBuf> {
         let entries = 0..self.manifest.entries.len();
         let is_original = |path: &&PathBuf| {
@@ -172,7 +172,7 @@ impl Set<'_> {
         Ok(Some(all.filter(|index| is_meant.contains(index) || is_above(*index)).collect()))
     }
 
-    /// The stripes of some entries, ascending; those of all entries for `None`.
+    /// Returns the stripes of some entries, ascending; with `None` those of all entries.
     pub(crate) fn stripes_of(&self, entries: Option<&[usize]>) -> Vec<Range<u64>> {
         let Some(entries) = entries else { return std::iter::once(0..self.manifest.stripes).collect() };
         let extents = entries.iter().flat_map(|&index| match &self.manifest.entries[index].kind {
@@ -193,8 +193,8 @@ impl Set<'_> {
     }
 }
 
-/// The target of a path whose last names need not exist. Links of other users are not followed:
-/// these are no names of originals.
+/// Returns the target of a path whose last components need not exist. Links of other users are not
+/// followed: a path through them is never that of an original.
 fn absolute(path: &Path) -> PathBuf {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let Some(name) = full.file_name() else { return full };

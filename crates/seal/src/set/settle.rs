@@ -1,8 +1,9 @@
-//! Files that change while they are read.
+//! Detects files that change while they are read.
 //!
-//! A store into a mapped page that is dirty already sets no time. So the pages of files that were
-//! changed recently are written back before they are read: the system then protects them, and the
-//! next store sets a time. After the reading each file must be as it was listed.
+//! A store into a mapped page that is already dirty does not change the mtime. So the pages of
+//! recently changed files are written back before they are read: the system then write-protects
+//! them, and the next store changes the mtime. After the reading each file must be as it was
+//! listed.
 
 use crate::disk::exact_now;
 use crate::set::names::shown_path;
@@ -11,22 +12,23 @@ use pantile_format::{Entry, EntryKind, Timestamp};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Seconds after its last change in which a file can have dirty pages: twenty times 30 s, after
-/// which Linux writes dirty pages back (`vm.dirty_expire_centisecs`).
+/// Seconds after its last change during which a file may have dirty pages. It is twenty times 30 s,
+/// after which Linux writes dirty pages back (`vm.dirty_expire_centisecs`).
 const RECENT_SECONDS: i64 = 600;
 
-/// Up to so many files are written back one by one, more by file system.
+/// Up to this many files are written back one by one; more files, by writing back their file
+/// systems.
 const FEW: usize = 32;
 
 /// The most paths that a report lists.
 const SHOWN_MOST: usize = 100;
 
-/// Files that are read, and how they were listed.
+/// The files that are read, and their state when they were listed.
 #[derive(Clone, Copy)]
 pub(crate) struct Listed<'l> {
     /// Entries of the tree.
     pub(crate) files: &'l [usize],
-    /// Time of the last change of each entry, when it was listed.
+    /// The ctime of each entry when it was listed.
     pub(crate) seen: &'l [Timestamp],
 }
 
@@ -34,12 +36,13 @@ impl Listed<'static> {
     pub(crate) const NONE: Listed<'static> = Listed { files: &[], seen: &[] };
 }
 
-/// Writes the pending pages of recently changed files back.
+/// Writes back the pending pages of recently changed files.
 ///
-/// Other files cost no system call. Call it one tick of the clock after the last change.
+/// Files that were not changed recently cost no system call. Call it at least one tick of the clock
+/// after the last change.
 pub(crate) fn write_back(world: World<'_>, listed: Listed<'_>, paths: &[PathBuf]) -> Result<(), Fault> {
     let since = exact_now().seconds - RECENT_SECONDS;
-    // A time in the future says nothing of the age.
+    // A time in the future does not reveal the age of the change.
     let is_recent = |index: &&usize| listed.seen[**index].seconds >= since;
     let recent: Vec<&Path> =
         listed.files.iter().filter(is_recent).map(|&index| paths[index].as_path()).collect();
@@ -52,7 +55,7 @@ pub(crate) fn write_back(world: World<'_>, listed: Listed<'_>, paths: &[PathBuf]
     })
 }
 
-/// Writes the file systems of some files back; false if one refuses.
+/// Writes back the file systems of some files; false if one of them refuses.
 fn write_systems_back(world: World<'_>, files: &[&Path]) -> bool {
     let mut devices: HashMap<u64, &Path> = HashMap::new();
     let mut last = None;
@@ -68,10 +71,10 @@ fn write_systems_back(world: World<'_>, files: &[&Path]) -> bool {
     devices.values().all(sync)
 }
 
-/// Marks the files that are not as they were listed, so that the next seal reads them again and no
-/// command takes their present content for damage; returns the first paths.
+/// Marks the files that differ from their listed state. The next seal then reads them again, and no
+/// command counts their present content as damage. Returns the first paths.
 ///
-/// A changed time of change counts as well: a program can set the time of modification back.
+/// A changed ctime counts as a difference too, since a program can set the mtime back.
 pub(crate) fn mark_changed(
     world: World<'_>,
     listed: Listed<'_>,
@@ -98,7 +101,7 @@ pub(crate) fn mark_changed(
     changed
 }
 
-/// The time one nanosecond before another: no file system cuts the later one to it.
+/// Returns the time one nanosecond before another. No file system truncates the later time to it.
 fn just_before(time: Timestamp) -> Timestamp {
     match time.nanos {
         0 => Timestamp { seconds: time.seconds.saturating_sub(1), nanos: 999_999_999 },

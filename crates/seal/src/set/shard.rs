@@ -1,5 +1,5 @@
-//! One file that is a shard, or looks like one: its header, manifest and checksums, and the change
-//! that is prepared in it.
+//! One file that is a shard, or looks like one: its header, manifest and checksums, and the next
+//! change, if one is prepared in it.
 
 use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
 use crate::set::bounds::{Bounds, COMBINED_BYTES_MAX, MANIFEST_BYTES_MAX, read_stored};
@@ -18,24 +18,24 @@ pub(crate) struct Shard {
     pub(crate) path: PathBuf,
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) header: ShardHeader,
-    /// One checksum per parity block, [`Crc64::UNKNOWN`] where the table is damaged; `None` if it
-    /// is damaged as a whole.
+    /// One checksum per parity block, [`Crc64::UNKNOWN`] where the table is damaged; `None` if the
+    /// whole table is damaged.
     pub(crate) checks: Option<Vec<Crc64>>,
     /// True if no part of the table is damaged.
     pub(crate) checks_whole: bool,
 }
 
 impl Shard {
-    /// True if the change to the generation after its own was prepared in it.
+    /// True if the change to the next generation was prepared in the shard.
     pub(crate) fn holds_next(&self) -> bool {
         self.file.meta().is_ok_and(|meta| holds_next(&*self.file, &self.header, meta.size))
     }
 }
 
-/// Reads the header; returns true with it if all its copies are good and equal.
+/// Reads the header; returns true with it if all copies of it are good and equal.
 ///
-/// If no copy at the start is good, the one at the end counts, and without that the combined good
-/// parts of all.
+/// If no copy at the start is good, the copy at the end is used; if that is not good either, the
+/// good parts of all copies are combined.
 pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
     let error = match read_front(file) {
         Ok((header, all_good)) => {
@@ -61,7 +61,7 @@ pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), Fo
     ShardHeader::combine(&copies).map(|header| (header, false)).ok_or(error)
 }
 
-/// The bytes of a copy of the header.
+/// Returns the bytes of the header copy at an offset.
 fn copy_at(file: &dyn DiskFile, at: u64) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES as usize];
     let have = file.read_at(&mut bytes, at).unwrap_or(0);
@@ -69,10 +69,10 @@ fn copy_at(file: &dyn DiskFile, at: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads the header from the copies at the start of the shard alone, which a commit writes; returns
-/// true with it if they are good and equal.
+/// Reads the header only from the copies at the start of the shard, which a commit writes; returns
+/// true with it if these are good and equal.
 ///
-/// Of two good copies that differ the newer counts: a commit writes one after the other.
+/// If two good copies differ, the newer one is used: a commit writes one after the other.
 pub(crate) fn read_front(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
     let mut best: Option<ShardHeader> = None;
     let mut first_error = None;
@@ -108,18 +108,19 @@ pub(crate) struct Candidate {
     pub(crate) header: Result<(ShardHeader, bool), Unusable>,
 }
 
-/// The reason why a file is no usable shard.
+/// The reason why a file cannot be used as a shard.
 #[derive(Clone)]
 pub(crate) enum Unusable {
     Format(FormatError),
-    /// The error of opening it, or its other kind of file.
+    /// The error of opening the file, or the kind of file that it is instead.
     System(String),
-    /// An error of the moment, which leaves the content unknown.
+    /// A temporary error, after which the content is unknown.
     Now(String),
 }
 
 impl Candidate {
-    /// Opens a file of any kind: a shard that cannot be opened is lost, and no reason to stop.
+    /// Opens a file of any kind. A shard that cannot be opened counts as lost, and does not stop
+    /// the work.
     pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Candidate {
         let opened = open_shard(disk, &path).and_then(|file| file.meta().map(|meta| (file, meta)));
         let unusable = |reason: String, path: PathBuf| {
@@ -148,7 +149,7 @@ impl Candidate {
         }
     }
 
-    /// True if the change to the generation after its own was prepared in it.
+    /// True if the change to the next generation was prepared in the shard.
     pub(crate) fn holds_next(&self) -> bool {
         let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else { return false };
         holds_next(&**file, header, self.len)
@@ -158,15 +159,15 @@ impl Candidate {
         self.header.as_ref().ok().map(|(header, _)| header.set)
     }
 
-    /// The manifest, if it is whole and within the limit.
+    /// Returns the manifest, if it is intact and within the limit.
     pub(crate) fn manifest(&self, bounds: Bounds) -> Result<Manifest, FormatError> {
         let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else {
             return Err(FormatError::NotPantile { part: Part::Manifest });
         };
         bounds.check_manifest(header.manifest_len)?;
         let copy = |at: u64| {
-            // The beginning repeats the length: other content is refused before that length is
-            // spent.
+            // The first bytes repeat the length of the manifest, so that other content is refused
+            // before that much memory is used.
             let begin = (at, Manifest::BEGIN_BYTES.min(header.manifest_len));
             let begin = read_stored(&**file, begin, self.len, Part::Manifest)?;
             match Manifest::announced(&begin) {
@@ -189,8 +190,8 @@ impl Candidate {
         Err(error)
     }
 
-    /// The check table from both copies; true with it if all of it is good. A checksum that is good
-    /// in neither is [`Crc64::UNKNOWN`] if the piece table shows its part.
+    /// Returns the check table from both copies, and true if all of it is good. A checksum that is
+    /// good in neither copy is [`Crc64::UNKNOWN`], if the piece table shows which part is damaged.
     pub(crate) fn checks(&self) -> Option<(Vec<Crc64>, bool)> {
         let (header, _) = self.header.as_ref().ok()?;
         let file = &**self.file.as_ref()?;
@@ -221,7 +222,7 @@ impl Candidate {
         Some((table, is_whole))
     }
 
-    /// The piece table, if a copy of it is good.
+    /// Returns the piece table, if a copy of it is good.
     pub(crate) fn piece_sums(&self) -> Option<Vec<Crc64>> {
         let (header, _) = self.header.as_ref().ok()?;
         let file = &**self.file.as_ref()?;
@@ -232,23 +233,24 @@ impl Candidate {
         })
     }
 
-    /// True if every copy of manifest, check table and piece table is as the header says.
+    /// True if all copies of manifest, check table and piece table are as the header states.
     pub(crate) fn has_whole_copies(&self) -> bool {
         let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else { return false };
         header.meta_copies().into_iter().all(|at| has_meta_at(&**file, header, at))
     }
 }
 
-/// True if a shard has a whole copy of the meta area that a header describes.
+/// True if a shard has an intact copy of the meta area that a header describes.
 pub(crate) fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
     header.meta_copies().into_iter().any(|at| has_meta_at(file, header, at))
 }
 
-/// True if manifest, check table and piece table are whole in the copy that begins at `meta`.
+/// True if manifest, check table and piece table are intact in the copy that begins at `meta`.
 fn has_meta_at(file: &dyn DiskFile, header: &ShardHeader, meta: u64) -> bool {
     const BUFFER_BYTES: u64 = 1 << 20;
     let is_there = |at: u64, len: u64, crc: Crc64| {
-        // A header may announce any length; a commit writes all of it.
+        // A header can announce any length, but a commit writes all these bytes: a hole is not a
+        // copy.
         if !file.is_stored(at, len) {
             return false;
         }
@@ -265,7 +267,8 @@ fn has_meta_at(file: &dyn DiskFile, header: &ShardHeader, meta: u64) -> bool {
         }
         sum.crc() == crc
     };
-    // The checksum alone is the same of every whole manifest, since each ends with its own.
+    // The checksum alone does not identify a manifest: since each manifest ends with its own
+    // checksum, the checksum of the whole is always the same.
     let mut begin = [0; Manifest::BEGIN_BYTES as usize];
     let have = file.read_at(&mut begin, meta).unwrap_or(0);
     let checks = meta.saturating_add(header.manifest_len);
@@ -281,7 +284,7 @@ fn crcs(bytes: &[u8]) -> Vec<Crc64> {
     bytes.chunks_exact(8).map(crc).collect()
 }
 
-/// A manifest that agrees with the header of a shard.
+/// Decodes a manifest, and checks that it agrees with the header of a shard.
 pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manifest, FormatError> {
     let manifest = Manifest::decode(bytes)?;
     let agree = manifest.set == header.set
@@ -292,9 +295,8 @@ pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manif
     agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
 }
 
-/// True if an error of opening or describing a file comes from this process or the moment, and
-/// leaves its content unknown: too little memory, too many open files, no permission, a disk
-/// without an answer.
+/// True if an error of opening or describing a file is temporary, so that the content remains
+/// unknown: too little memory, too many open files, no permission, a disk without an answer.
 pub(crate) fn is_for_now(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errors = [Errno::IO, Errno::NOMEM, Errno::NFILE, Errno::MFILE];
@@ -302,13 +304,13 @@ pub(crate) fn is_for_now(error: &io::Error) -> bool {
         || Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
 }
 
-/// Opens the shard that a path is, or that its links lead to, to read it.
+/// Opens for reading the shard at a path, or at the target of its links.
 pub(crate) fn open_shard(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn DiskFile>> {
     disk.open(&resolve(disk, path)?)
 }
 
-/// Opens the shard at a path or behind its links to write to it, if it is the expected one: only
-/// then its directory becomes a root to be written to.
+/// Opens for writing the shard at a path or at the target of its links, if it is the expected one.
+/// Only then its directory becomes a root for writing.
 pub(crate) fn open_shard_to_write(
     disk: &dyn Disk,
     path: &Path,
@@ -328,9 +330,9 @@ pub(crate) fn open_shard_to_write(
     if found.id == seen.meta()?.id { Ok(file) } else { Err(other()) }
 }
 
-/// True if a shard has the manifest of the generation after its own: a change was prepared in it,
-/// and may be decided. That manifest is right behind the live meta area, or at the start of a
-/// stripe before or behind it.
+/// True if a shard has the manifest of the next generation: a change was prepared in it, and may be
+/// decided. That manifest is right behind the live meta area, or at the start of a stripe before or
+/// behind it.
 fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
     const PLACES_MOST: u64 = 1 << 16;
     let (Some(end), Some(live_end)) = (header.body_end(), header.file_len()) else { return false };
@@ -341,8 +343,8 @@ fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
     [live_end].into_iter().chain(stripes).any(|at| is_next_at(file, header, (at, len), &mut left_bytes))
 }
 
-/// True if the manifest of the next generation is at an unknown place. Only bytes with its
-/// beginning are read as a whole, and at most `left_bytes` over all places.
+/// True if the manifest of the next generation is at an offset. Only bytes that begin like a
+/// manifest are read as a whole, and at most `left_bytes` for all offsets together.
 fn is_next_at(
     file: &dyn DiskFile,
     header: &ShardHeader,
@@ -360,7 +362,7 @@ fn is_next_at(
     bytes.is_ok_and(|bytes| Manifest::decode(&bytes).is_ok())
 }
 
-/// The least length of a shard.
+/// Returns the least length of a shard.
 pub(crate) fn need(header: &ShardHeader) -> u64 {
     header.file_len().unwrap_or(u64::MAX)
 }
@@ -370,14 +372,15 @@ pub(crate) fn is_called_shard(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(SHARD.as_bytes())
 }
 
-/// The shards behind links in a directory. Other files and links without a target are left out.
+/// Returns the shards behind links in a directory. Other files, and links without a target, are
+/// omitted.
 pub(crate) fn behind_links(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
     let names = disk.list(dir).unwrap_or_default();
     let shards = names.into_iter().filter(|name| is_called_shard(name.as_os_str()));
     shards.filter_map(|name| led_to(disk, &dir.join(name))).collect()
 }
 
-/// The target of a link.
+/// Returns the target of a link; `None` for any other file.
 pub(crate) fn led_to(disk: &dyn Disk, path: &Path) -> Option<PathBuf> {
     resolve(disk, path).ok().filter(|to| to != path)
 }

@@ -1,9 +1,9 @@
-//! Verification by shares: the stripes that were read the longest ago come first.
+//! Verification by shares: the least recently read stripes come first.
 //!
 //! `NAME.verified` beside the shards is a text: the set's UUID in the first line, then one line for
-//! each run of stripes, with its first stripe, its end and the second since 1970 in which it was
+//! each run of stripes, with its first stripe, its end, and the second since 1970 in which it was
 //! read and found good. Stripes that are not listed come first: they were never read, or had
-//! damage. A file that cannot be understood lists none.
+//! damage. A file that cannot be parsed lists no stripes.
 
 use crate::Fault;
 use crate::disk::{Access, Disk, DiskFile};
@@ -17,14 +17,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of the file that are read, at most: some 20,000 runs.
+/// The most bytes of the file that are read: some 20,000 runs.
 const BYTES_MOST: u64 = 1 << 20;
-/// Runs that the file lists, at most; damage in more places is listed as never read with all
-/// stripes of the share.
+/// The most runs that the file lists. If damage in many places would exceed it, all stripes of the
+/// share are listed as never read.
 const RUNS_MOST: usize = 10_000;
 const MILLION: u64 = 1_000_000;
 
-/// The stripes of one run of a verification, and the file that remembers them.
+/// The stripes that one verification reads, and the file that records them.
 pub(crate) struct Picked {
     /// Ascending, not adjoining.
     pub(crate) stripes: Vec<Range<u64>>,
@@ -34,7 +34,7 @@ pub(crate) struct Picked {
     is_kept: bool,
 }
 
-/// Returns the stripes that come next, and prepares the file that remembers them.
+/// Returns the stripes to read next, and creates the file that will record them.
 ///
 /// Errors: the directory of the shards cannot be written.
 pub(crate) fn pick(set: &Set<'_>, share: Share) -> Result<Picked, Fault> {
@@ -47,7 +47,7 @@ pub(crate) fn pick(set: &Set<'_>, share: Share) -> Result<Picked, Fault> {
 }
 
 impl Picked {
-    /// Stores that the stripes were read, but for those with damage.
+    /// Records that the stripes were read, except for those with damage.
     pub(crate) fn keep(
         mut self,
         set: &Set<'_>,
@@ -79,7 +79,7 @@ impl Picked {
 impl Drop for Picked {
     fn drop(&mut self) {
         if !self.is_kept {
-            // The next run creates it again.
+            // Best effort: the next run creates the temporary file again.
             let _ = self.file.discard();
         }
     }
@@ -89,7 +89,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Returns the second in which each stripe was read; `None` without a file of this set.
+/// Returns by stripe the second in which it was read; `None` if there is no such file of this set.
 fn parsed(disk: &dyn Disk, path: &Path, set: &str, stripes: u64) -> Option<RangeMap<u64, u64>> {
     let file = disk.open(path).ok()?;
     let mut bytes = vec![0; usize::try_from(file.meta().ok()?.size.min(BYTES_MOST)).ok()?];
@@ -110,11 +110,11 @@ fn parsed(disk: &dyn Disk, path: &Path, set: &str, stripes: u64) -> Option<Range
     Some(read)
 }
 
-/// Returns the runs of stripes to read, ascending: those that were read the longest ago.
+/// Returns the runs of stripes to read, ascending: the least recently read ones.
 fn next(read: &RangeMap<u64, u64>, stripes: u64, share: Share, now: u64) -> Vec<Range<u64>> {
     let all = 0..stripes;
     let mut runs: Vec<(u64, Range<u64>)> = read.gaps(&all).map(|run| (0, run)).collect();
-    // A time in the future is that of a clock that was wrong.
+    // A time in the future was set by a wrong clock.
     let is_due = |time: u64| time > now || now - time >= share.older_than_s;
     let due = read.iter().filter(|(_, time)| is_due(**time));
     runs.extend(due.map(|(run, &time)| (if time > now { 0 } else { time }, run.clone())));

@@ -1,5 +1,5 @@
-//! The state of a set that counts, if its shards have several: the newest that is recoverable, or
-//! the pinned one.
+//! Chooses the state of a set whose shards have several: the newest recoverable one, or the pinned
+//! one.
 
 use crate::disk::Disk;
 use crate::pin::Pin;
@@ -13,21 +13,21 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Shards of one generation and manifest.
+/// The shards of one generation and manifest.
 struct State<'c> {
     generation: u64,
     shards: Vec<&'c Candidate>,
 }
 
-/// The state with the pinned manifest, if a shard has that; else the newest recoverable state, or
-/// the newest if none is.
+/// Returns the manifest of the pinned state, if a shard has it; else that of the newest recoverable
+/// state, or of the newest state if none is recoverable.
 pub(super) fn newest(
     disk: &dyn Disk,
     shards: &[&Candidate],
     (bounds, pin, records): (Bounds, Option<&Pin>, Option<&Path>),
     codes: &mut Codes,
 ) -> Result<Manifest, FormatError> {
-    // Forged shards are no reason to refuse the others.
+    // If some shards are forged, the others are still used.
     let is_pinned = |manifest: &Manifest| pin.is_some_and(|pin| pin.is_of(manifest));
     let mut own = shards.iter().filter(|_| pin.is_some()).filter_map(|shard| shard.manifest(bounds).ok());
     if let Some(manifest) = own.find(is_pinned) {
@@ -59,10 +59,11 @@ pub(super) fn newest(
     best.ok_or(error)
 }
 
-/// The states with shards, the newest first; of one generation that of most shards.
+/// Returns the states that shards have, the newest first; within a generation the one with most
+/// shards first.
 ///
 /// The header identifies the manifest of a shard. Another manifest of the same generation belongs
-/// to another state: of a forger, or of a copy that was sealed again by itself.
+/// to another state: that of a forger, or of a copy of the set that was sealed separately.
 fn states<'c>(shards: &[&'c Candidate]) -> Vec<State<'c>> {
     let mut by_manifest: BTreeMap<(u64, u64, u64), Vec<&'c Candidate>> = BTreeMap::new();
     for &shard in shards {

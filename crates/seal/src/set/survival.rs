@@ -1,10 +1,10 @@
-//! The cost of losing real disks, by where shards and sources are stored now.
+//! Computes what the loss of real disks costs, from the present places of shards and sources.
 //!
-//! A disk is one device of the system: two shards in one folder are lost together, and a shard with
-//! the source beside it. The tolerance is computed from the equations of the code for every
-//! combination of disks, from the manifest and the known damage; no content is read. Files that
-//! changed or are missing since they were sealed are damage, too: their blocks do not help to
-//! recover others. Without damage, a combination with no more columns than the code claims to
+//! A disk is one device of the system: two shards in one folder are lost together, and so are a
+//! shard and the source beside it. The tolerance is computed from the equations of the code for
+//! every combination of disks, from the manifest and the known damage; no content is read. Files
+//! that changed or are missing since they were sealed are damage too: their blocks do not help to
+//! recover others. Without damage, a combination that takes no more columns than the code claims to
 //! tolerate needs no computation.
 
 use crate::disk::Disk;
@@ -22,32 +22,32 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Choices of disks that are tried, at most: a second or so in all.
+/// The most combinations of disks that are tried: about a second in all.
 const TRIES_MOST: u64 = 4000;
-/// Losses that are reported.
+/// The most losses that are reported.
 const SHOWN: usize = 16;
-/// The most different sets of damaged cells; beyond them no tolerance is promised.
+/// The most different sets of damaged cells; with more of them no tolerance is reported.
 const DAMAGE_MOST: usize = 256;
 
-/// Where the parts of a set are.
+/// The present places of the parts of a set.
 pub(crate) struct Lying<'p> {
     /// By source; `None` if it is lost.
     pub(crate) sources: Vec<Option<&'p Path>>,
     /// By stored column; `None` if the shard is lost.
     pub(crate) shards: Vec<(usize, Option<PathBuf>)>,
-    /// The damage of parts that are there.
+    /// The damage of the parts that are present.
     pub(crate) damage: Damaged,
 }
 
 /// Runs of stripes in which cells are damaged.
 #[derive(Default)]
 pub(crate) struct Damaged {
-    /// The damaged cells, by ascending runs.
+    /// The damaged cells, by ascending runs of stripes.
     pub(crate) cells: Vec<(Range<u64>, CellSet)>,
-    /// The lanes of files that were changed on purpose, by ascending runs: their sealed content is
-    /// not needed.
+    /// The lanes of files that were changed on purpose, by ascending runs of stripes: their sealed
+    /// content is not needed.
     pub(crate) changed: Vec<Stretch>,
-    /// Sealed files that are changed or missing in sources that are there.
+    /// The number of sealed files that are changed or missing, although their sources are present.
     pub(crate) files: u64,
 }
 
@@ -86,7 +86,7 @@ impl Damaged {
     }
 }
 
-/// Returns the places of a file's blocks; none of anything else.
+/// Returns the extents of a file; an empty list for any other kind.
 fn extents_of(kind: &EntryKind) -> &[Extent] {
     match kind {
         EntryKind::File { extents, .. } => extents,
@@ -94,7 +94,7 @@ fn extents_of(kind: &EntryKind) -> &[Extent] {
     }
 }
 
-/// Returns how many disks can fail, and which first losses cost files.
+/// Returns how many disks can fail, and the smallest combinations whose failure loses files.
 pub(crate) fn survival(
     disk: &dyn Disk,
     geometry: &Geometry,
@@ -159,10 +159,10 @@ impl Loss {
     }
 }
 
-/// The disks that store parts of a set, each with its first path, and the parts that are lost
-/// already.
+/// Returns the disks that store parts of a set, each with the first path on it, and the parts that
+/// are lost already.
 fn disks(disk: &dyn Disk, manifest: &Manifest, lying: &Lying<'_>) -> (Vec<(PathBuf, Loss)>, Loss) {
-    /// By the device; parts on an unknown one count by their directory.
+    /// The device number; parts on an unknown device are grouped by their directory.
     type Key = (Option<u64>, PathBuf);
     let device = |path: &Path| disk.meta(path).ok().map(|meta| meta.id.device);
     let mut gone = Loss::default();
@@ -203,23 +203,23 @@ fn content(path: &Path, loss: &Loss, lying: &Lying<'_>) -> DiskContent {
     }
 }
 
-/// The layout of a set, by which the result of losses is computed in any stripe.
+/// The layout of a set, from which the effect of losses is computed for every stripe.
 struct Model<'a> {
     geometry: &'a Geometry,
     manifest: &'a Manifest,
     bound: Option<Bound>,
-    /// By lost sources the stripes on which their files are stored or which are damaged.
+    /// By lost sources: the runs of stripes that store their files or are damaged.
     spots: HashMap<Vec<usize>, Vec<Spot>>,
-    /// The different cases of damage.
+    /// The distinct cases of damage.
     cases: Vec<Case>,
-    /// The runs of damaged stripes, each with its case.
+    /// The runs of damaged stripes, each with the index of its case.
     damaged: Vec<(Range<u64>, usize)>,
 }
 
-/// A run of stripes, and the lanes with files there.
+/// A run of stripes, and the lanes that have files there.
 pub(crate) type Stretch = (Range<u64>, Vec<u32>);
 
-/// Damage of a stripe.
+/// The damage of a stripe.
 #[derive(PartialEq, Eq, Hash, Clone)]
 struct Case {
     lost: CellSet,
@@ -227,11 +227,12 @@ struct Case {
     wanted: Vec<u32>,
 }
 
-/// A run of stripes in which the same is lost: lanes with lost sources, and a case of damage.
+/// A run of stripes with equal losses: the lanes of lost sources, and the index of a case of
+/// damage.
 type Spot = (Range<u64>, (Vec<u32>, Option<usize>));
 
-/// Cuts two lists of ascending runs into runs over which both are constant. Stripes of neither are
-/// left out.
+/// Cuts two lists of ascending runs into runs over which both values are constant. Stripes in
+/// neither list are omitted.
 fn overlay<'a, A, B>(
     one: &'a [(Range<u64>, A)],
     two: &'a [(Range<u64>, B)],
@@ -262,7 +263,7 @@ impl<'a> Model<'a> {
         Model { geometry, manifest, bound, spots: HashMap::new(), cases, damaged }
     }
 
-    /// Counts with some damage from here on.
+    /// Takes some damage into account from here on.
     fn take(&mut self, damage: &Damaged) {
         self.spots.clear();
         let mut known: HashMap<Case, usize> = HashMap::new();
@@ -283,7 +284,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The files with blocks: each with its source and its extents.
+    /// Returns the files with blocks, each with its source and its extents.
     fn files(&self) -> impl Iterator<Item = (usize, &'a [Extent])> + use<'a> {
         self.manifest.entries.iter().filter_map(|entry| match &entry.kind {
             EntryKind::File { extents, .. } if !extents.is_empty() => {
@@ -293,7 +294,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// The lanes that a loss of sources takes at most.
+    /// Returns the lanes that a loss of sources can take.
     fn lanes(&self, loss: &Loss) -> Vec<u32> {
         match &self.bound {
             Some(bound) => {
@@ -304,7 +305,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The cells that are lost with shards, and with some lanes.
+    /// Returns the cells that are lost with the shards of a loss, and with some lanes.
     fn cells(&self, loss: &Loss, lanes: &[u32]) -> CellSet {
         let mut lost = self.geometry.no_cells();
         for &column in &loss.columns {
@@ -314,7 +315,7 @@ impl<'a> Model<'a> {
         lost
     }
 
-    /// The columns of which a loss may take something.
+    /// Returns the columns of which a loss can take something.
     fn columns(&self, loss: &Loss) -> Vec<usize> {
         self.cells(loss, &self.lanes(loss)).columns(self.geometry.codec.code())
     }
@@ -324,7 +325,7 @@ impl<'a> Model<'a> {
         wanted.is_empty() || self.geometry.codec.recovery(lost, &wanted, &Costs::uniform()).is_ok()
     }
 
-    /// Returns the runs of stripes on which files of lost sources are stored, or which are damaged.
+    /// Returns the runs of stripes that store files of lost sources, or are damaged.
     fn spots(&mut self, sources: &[usize]) -> &[Spot] {
         let files = self.files();
         let (full, damaged) = (self.manifest.mode == Mode::Full, &self.damaged);
@@ -346,7 +347,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// True if everything comes back after a loss.
+    /// True if all files come back after a loss.
     fn comes_back(&mut self, loss: &Loss) -> bool {
         let tolerance = self.geometry.codec.code().claim().tolerance;
         let worst = self.cells(loss, &self.lanes(loss));
@@ -365,8 +366,8 @@ impl<'a> Model<'a> {
         spots.iter().all(|spot| self.gone(loss, spot).is_empty())
     }
 
-    /// Returns the lanes whose content is needed and does not come back, where some lanes are lost
-    /// with a case of damage.
+    /// Returns the lanes whose content is needed and does not come back, in stripes where `lanes`
+    /// are lost and a case of damage applies.
     fn gone(&self, loss: &Loss, (lanes, case): &(Vec<u32>, Option<usize>)) -> Vec<u32> {
         let case = case.map(|case| &self.cases[case]);
         let mut lost = self.cells(loss, lanes);
@@ -408,13 +409,13 @@ impl<'a> Model<'a> {
         self.files().filter(|(_, extents)| extents.iter().any(is_gone)).count() as u64
     }
 
-    /// Finds the smallest number of disks of which some choice costs files.
+    /// Finds the smallest number of disks of which some combination loses files.
     fn search(&mut self, disks: &[Loss], gone: &Loss, survival: &mut Survival) {
         let columns: Vec<usize> = disks.iter().map(|loss| self.columns(loss).len()).collect();
         let of_case = |case: &Case| case.lost.columns(self.geometry.codec.code()).len();
         let damaged = self.cases.iter().map(of_case).max().unwrap_or(0);
         let tries_most = (TRIES_MOST / (1 + self.cases.len() as u64)).max(16);
-        // Those with most on them first: the first choices are the worst.
+        // Disks with most columns come first: the first combinations are then the worst.
         let mut order: Vec<usize> = (0..disks.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(columns[index]));
         let mut tries = 0;

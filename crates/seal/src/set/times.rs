@@ -1,8 +1,9 @@
-//! Times of modification on file systems of different resolution.
+//! Compares mtimes of file systems of different resolution.
 //!
-//! A copy on a file system of whole seconds, or two of them, gets its time cut. That is no change
-//! of the file. So two times count as equal if one is the other, cut to a resolution of file
-//! systems or programs. The coarsest possible one shows in the time itself: all below it is zero.
+//! A copy on a file system that stores whole or even seconds gets a truncated time. That is not a
+//! change of the file. So two times count as equal if one is the other, truncated to a resolution
+//! that file systems or programs use. The coarsest possible resolution can be read from the time
+//! itself: all digits below it are zero.
 
 use pantile_format::Timestamp;
 
@@ -16,26 +17,27 @@ fn nanos(time: Timestamp) -> i128 {
     i128::from(time.seconds) * NANOS_PER_SECOND + i128::from(time.nanos)
 }
 
-/// True if a file of the time `sealed` still has it, on a file system that may cut times.
+/// True if `now` can be the mtime `sealed`, on a file system that may truncate times.
 pub(crate) fn is_same_time(sealed: Timestamp, now: Timestamp) -> bool {
     let (sealed, now) = (nanos(sealed), nanos(now));
     let cut = |resolution: &i128| sealed.div_euclid(*resolution) * resolution;
     sealed == now || RESOLUTIONS.iter().any(|resolution| cut(resolution) == now)
 }
 
-/// True if a change that a file system dates to `changed` can be at or after another time: a cut
-/// time hides a later one.
+/// True if a change with the ctime `changed` can have happened at or after another time. A
+/// truncated ctime may hide a later moment.
 pub(crate) fn is_since(changed: Timestamp, at: Timestamp) -> bool {
     let (changed, at) = (nanos(changed), nanos(at));
     let is_cut = |resolution: &&i128| changed.rem_euclid(**resolution) == 0;
     changed >= at || RESOLUTIONS.iter().filter(is_cut).any(|resolution| changed + resolution > at)
 }
 
-/// The share of blocks that may differ in a file that may be rotten as well as changed: one in this
-/// many.
+/// Limit of the share of blocks that differ in a file that may be either rotten or changed: one in
+/// this many.
 const FEW_OF: u64 = 16;
 
-/// True if a file was written after it was sealed: its time is later. A cut time is earlier.
+/// True if a file was written after it was sealed, so that its mtime is later. A truncated time is
+/// earlier.
 pub(crate) fn is_later(sealed: Timestamp, now: Timestamp) -> bool {
     nanos(now) > nanos(sealed)
 }
@@ -74,9 +76,9 @@ mod tests {
         ] {
             assert!(!is_same_time(sealed, now), "{now:?}");
         }
-        // A time of whole seconds cannot have been cut to them.
+        // A time of whole seconds cannot have been truncated to another second.
         assert!(!is_same_time(time(1_700_000_000, 0), time(1_700_000_001, 0)));
-        // Before 1970 a time is cut downwards, too.
+        // Before 1970 a time is truncated downwards, too.
         assert!(is_same_time(time(-3, 500_000_000), time(-3, 0)) && is_same_time(time(-3, 5), time(-4, 0)));
     }
 

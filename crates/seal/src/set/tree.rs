@@ -1,4 +1,4 @@
-//! The walk of the sources: the present files, with directories before their content.
+//! Walks the sources and lists the present files, with directories before their content.
 
 use crate::disk::{Disk, EPOCH, FileId, Meta, MetaKind, next_tick};
 use crate::report::LeftUnread;
@@ -18,40 +18,43 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Result of the walk.
 pub(crate) struct Tree {
     pub(crate) sources: Vec<Source>,
-    /// Start of the walk: files that change later may differ from their sealed state.
+    /// When the walk began: files that change later may differ from their sealed state.
     pub(crate) began: Timestamp,
     /// Files without extents and checksums.
     pub(crate) entries: Vec<Entry>,
-    /// Time of the last change of each entry, or of a possible move with a directory.
+    /// The ctime of each entry, or the time at which a directory above it may have been renamed, if
+    /// that is later.
     ///
-    /// A renamed directory moves its content; only the directory and its parent show it.
+    /// A renamed directory moves its content, but changes only its own ctime and that of its
+    /// parent.
     pub(crate) ctimes: Vec<Timestamp>,
-    /// Time of the last change of each entry itself, when it was described.
+    /// The ctime of each entry itself, when it was described.
     pub(crate) seen: Vec<Timestamp>,
-    /// Paths that are neither file, directory nor link, and files of other sets in the directory of
-    /// the shards.
+    /// Paths that are neither files, directories nor links, and files of other sets in the
+    /// directory of the shards.
     pub(crate) skipped: Vec<PathBuf>,
-    /// Paths that no system opens, with everything below them: the first [`TOO_LONG_MOST`], and the
-    /// number of all.
+    /// Paths that are too long for any system to open, with everything below them: the first
+    /// [`TOO_LONG_MOST`], and the number of all.
     pub(crate) too_long: (Vec<PathBuf>, u64),
     /// Paths that cannot be read now, with everything below them.
     pub(crate) unreadable: Vec<Unreadable>,
-    /// Entries that keep their sealed state because they cannot be read now.
+    /// Indices of entries that keep their sealed state because they cannot be read now.
     pub(crate) kept: HashSet<usize>,
-    /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
+    /// Temporary files of sets, left by killed commands; they are not part of the tree.
     pub(crate) strays: Vec<PathBuf>,
-    /// The paths that are left out, as requested.
+    /// The patterns of paths that are left out, as requested.
     pub(crate) left_out: LeftOut,
-    /// Paths that a pattern leaves out, without their content.
+    /// The number of paths that a pattern leaves out; a directory counts once, whatever it
+    /// contains.
     pub(crate) excluded: u64,
-    /// Mount points of other file systems, which were left out.
+    /// Mount points of other file systems; what is mounted there was left out.
     pub(crate) other_systems: Vec<PathBuf>,
 }
 
 /// A path that cannot be read now.
 pub(crate) struct Unreadable {
     pub(crate) source: u32,
-    /// Below the source.
+    /// The path below the source.
     path: Vec<u8>,
     full: PathBuf,
     is_dir: bool,
@@ -62,7 +65,7 @@ impl Unreadable {
     pub(crate) fn report(&self) -> LeftUnread {
         let mut exclude = String::from("/");
         for c in crate::set::names::shown(&self.path).chars() {
-            // As it stands, in the words of a pattern.
+            // A character that has a meaning in patterns is escaped.
             if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
                 exclude.push('\\');
             }
@@ -77,7 +80,7 @@ impl Unreadable {
     }
 }
 
-/// True if a fault concerns one path alone.
+/// True if an error concerns only the path.
 fn is_of_path(error: &std::io::Error) -> bool {
     const DAMAGED: [Errno; 3] = [Errno::IO, Errno::UCLEAN, Errno::BADMSG];
     error.kind() == std::io::ErrorKind::PermissionDenied
@@ -87,25 +90,25 @@ fn is_of_path(error: &std::io::Error) -> bool {
 /// The longest path below a source that a system opens.
 const PATH_BYTES_MOST: usize = 4095;
 
-/// The number of longer ones that are kept.
+/// The number of too long paths that are kept in the list.
 const TOO_LONG_MOST: usize = 100;
 
-/// Files that the walk leaves out. In a directory of shards within a source: the files of sets, and
-/// the directory itself if it holds nothing else.
+/// The files that the walk leaves out. In a directory of shards within a source these are the files
+/// of sets, and the directory itself if it has nothing else.
 pub(crate) struct Own {
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) name: Vec<u8>,
-    /// Below each source.
+    /// The requested patterns, which apply below each source.
     left_out: LeftOut,
     patterns: Patterns,
 }
 
-/// The last possible renaming of the directories on a path.
+/// The last times at which the directories on a path may have been renamed.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Moves {
-    /// The last time at which any of them may have been renamed; `None`: never.
+    /// The last time at which any of the directories may have been renamed; `None` if none was.
     pub(crate) moved_at: Option<Timestamp>,
-    /// Time of the last change of the last of them.
+    /// The ctime of the innermost directory.
     changed_at: Option<Timestamp>,
 }
 
@@ -116,7 +119,7 @@ pub(crate) enum Way {
     Unknown,
     /// All directories exist.
     To {
-        /// The last possible renaming of a directory; `None`: never.
+        /// The last time at which a directory may have been renamed; `None` if none was.
         moved_at: Option<Timestamp>,
     },
 }
@@ -132,9 +135,10 @@ impl Way {
 }
 
 impl Moves {
-    /// Continues through a directory. A renaming changes it and its parent. A file that comes or
-    /// goes in it does not change the parent. The parent of a source is unknown: the source was
-    /// renamed if its two times differ, since changes of its content set both.
+    /// Continues into a directory. A rename changes the ctimes of the directory and of its parent,
+    /// while a file that is created or removed in it does not change the parent. The parent of a
+    /// source is unknown: the source counts as renamed if its ctime and mtime differ, since changes
+    /// of its content set both.
     pub(crate) fn through(self, dir: &Meta) -> Moves {
         let own = match self.changed_at {
             Some(parent) => Some(dir.ctime.min(parent)),
@@ -170,11 +174,11 @@ impl Tree {
     }
 
     fn visit(&mut self, disk: &dyn Disk, source: u32, root: &Path, own: &Own) -> Result<(), Fault> {
-        // Paths below the source that are still to be walked, with the times of the directories
-        // above; the next one is taken from the end.
+        // Paths below the source that are still to be visited, with the times of the directories
+        // above. The next one is taken from the end.
         let mut todo: Vec<(Vec<u8>, Moves)> = vec![(Vec::new(), Moves::default())];
         let mut device = None;
-        // The first names of files with several.
+        // The first name of each file with several names.
         let mut first_names: HashMap<FileId, Vec<u8>> = HashMap::new();
         while let Some((path, above)) = todo.pop() {
             let full = join(root, &path);
@@ -186,11 +190,11 @@ impl Tree {
                 }
                 continue;
             }
-            // All that is sealed of it comes from this one descriptor: an exchange of names mixes
-            // no two files.
+            // All sealed properties of the path are read through this one descriptor, so that an
+            // exchange of names cannot mix two files.
             let seen = match disk.look(&full) {
                 Ok(seen) => seen,
-                // Deleted since the directory was read.
+                // The file was deleted after the directory was read.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => continue,
                 Err(error) if is_of_path(&error) && !path.is_empty() => {
                     self.unreadable.push(Unreadable { source, path, full, is_dir: false, error });
@@ -228,8 +232,8 @@ impl Tree {
             if kind == EntryKind::Dir && is_mounted && own.left_out.other_systems {
                 self.other_systems.push(full.clone());
             } else if kind == EntryKind::Dir {
-                // Sealing itself writes to the directory of the shards, and its renaming moves the
-                // shards with it.
+                // The directory of the shards is skipped in the check for renames, since sealing
+                // itself writes to it. If it is renamed, the shards move with it.
                 let here = if own.dirs.contains(&full) { above } else { above.through(&meta) };
                 let mut names = match seen.names() {
                     Err(error) if is_of_path(&error) && !path.is_empty() => {
@@ -285,7 +289,7 @@ impl Tree {
 }
 
 impl Tree {
-    /// Opens the files to be read, and leaves out unreadable ones.
+    /// Opens the files that are to be read, and leaves out those that cannot be opened.
     ///
     /// Errors: `ChangedMeanwhile` if one is gone; `CannotRead` if no file can be read at all.
     pub(crate) fn leave_out_unreadable(
@@ -313,7 +317,7 @@ impl Tree {
                 }
             }
         }
-        // No other name of an unreadable file can be read.
+        // The other names of an unreadable file cannot be read either.
         let closed: HashMap<(u32, &[u8]), ErrorKind> =
             self.unreadable.iter().map(|u| ((u.source, u.path.as_slice()), u.error.kind())).collect();
         let mut links = Vec::new();
@@ -349,7 +353,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Keeps the sealed state of all unreadable paths: they may still exist.
+    /// Keeps the sealed state of all unreadable paths, since they may still exist.
     pub(crate) fn keep_sealed(&mut self, sealed: &[Entry]) {
         let unread: HashSet<(u32, &[u8])> =
             self.unreadable.iter().map(|unread| (unread.source, unread.path.as_slice())).collect();
@@ -370,7 +374,7 @@ impl Tree {
         self.entries.extend(kept);
     }
 
-    /// Gives kept names their sealed content, if the file that had it is gone.
+    /// Gives kept hard links their sealed content, if the file that had it is gone.
     fn keep_content(&self, kept: &mut [Entry], sealed: &[Entry]) {
         let is_link = |entry: &&Entry| matches!(entry.kind, EntryKind::HardLink { .. });
         if !kept.iter().any(|entry| is_link(&entry)) {
@@ -400,13 +404,13 @@ impl Tree {
         }
     }
 
-    /// Leaves the content of a file with several names to the name that had it when it was sealed.
+    /// Keeps the content of a file with several names at the name that had it when it was sealed.
     pub(crate) fn keep_first_names(&mut self, sealed: &[Entry]) {
         let had: HashSet<(u32, &[u8])> = (sealed.iter())
             .filter(|entry| matches!(entry.kind, EntryKind::File { .. }))
             .map(|entry| (entry.source, entry.path.as_slice()))
             .collect();
-        // By the name that has the content now: the one that had it.
+        // By the name that has the content now, the entry of the name that had it.
         let mut instead: HashMap<(u32, Vec<u8>), usize> = HashMap::new();
         for (index, entry) in self.entries.iter().enumerate() {
             let EntryKind::HardLink { to } = &entry.kind else { continue };
@@ -443,7 +447,7 @@ impl Tree {
 }
 
 impl Own {
-    /// Errors: a pattern that cannot be read, or too many of them.
+    /// Errors: a pattern that cannot be parsed, or too many patterns.
     pub(crate) fn new(dirs: Vec<PathBuf>, name: Vec<u8>, left_out: LeftOut) -> Result<Own, Fault> {
         Ok(Own { patterns: Patterns::of(&left_out)?, dirs, name, left_out })
     }
@@ -462,15 +466,15 @@ impl Own {
     }
 }
 
-/// Waits until the clock is past the times of modification, so that a later change shows in a later
+/// Waits until the clock has passed the mtimes of the files, so that a later change gets a later
 /// time.
 ///
-/// A file that is read within one tick of the clock of its last change could be changed again with
-/// the same time, and the change would look like rot. File systems that keep whole seconds have
-/// ticks of up to two of them.
+/// A file that is read within one clock tick of its last change could be changed again without a
+/// new mtime, and the change would look like rot. File systems that store whole seconds have ticks
+/// of up to two seconds.
 ///
-/// One tick passes in any case: the clock that stamps files may be that far behind the one of the
-/// start of the walk, and later changes must not look older than that start.
+/// At least one tick passes in any case: the clock that stamps files may be that far behind the
+/// clock that gave the start of the walk, and later changes must not look older than that start.
 pub(crate) fn let_times_pass<'e>(files: impl Iterator<Item = &'e Entry>) {
     const TICK: Duration = Duration::from_millis(20);
     const COARSE_TICK: Duration = Duration::from_secs(2);
@@ -483,7 +487,7 @@ pub(crate) fn let_times_pass<'e>(files: impl Iterator<Item = &'e Entry>) {
         let Some(past) = UNIX_EPOCH.checked_add(Duration::new(seconds, entry.mtime.nanos) + tick) else {
             continue;
         };
-        // A time in the future is left behind by any change.
+        // Any later change replaces an mtime that is in the future.
         match past.duration_since(now) {
             Ok(left) if left <= tick => wait = wait.max(left),
             _ => {}

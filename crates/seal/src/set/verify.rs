@@ -1,4 +1,5 @@
-//! Reading everything once: missing, wrong and changed blocks, and whether they can be recovered.
+//! Reads everything once, and finds missing, wrong and changed blocks, and which of them can be
+//! recovered.
 
 use crate::Fault;
 use crate::first::names_exposed;
@@ -25,22 +26,22 @@ use std::path::{Path, PathBuf};
 const FINDINGS_SHOWN: usize = 1000;
 const FILES_SHOWN: usize = 100;
 
-/// Damage that a scan found, beyond lost columns.
+/// Damage that a scan found, except for lost columns.
 ///
-/// Memory: by runs of stripes of equal damage, since losses come in long runs.
+/// Memory: damage is stored by runs of stripes with equal damage, since losses come in long runs.
 #[derive(Default)]
 pub(crate) struct Damage {
-    /// By stripe: wrong and unreadable cells, among those of existing shards and originals.
+    /// By stripe: the wrong and unreadable cells of existing shards and originals.
     pub(crate) cells: RangeMap<u64, CellSet>,
-    /// Without checksums: stripes with an error that cannot be located.
+    /// Without checksums: stripes with an error that the equations cannot locate.
     pub(crate) doubtful: RangeSet<u64>,
-    /// Without checksums: stripes with losses by a requested guess.
+    /// Without checksums: stripes whose losses were located by a requested guess.
     guessed: RangeSet<u64>,
-    /// By stripe: wanted cells that cannot be computed from the rest.
+    /// By stripe: cells whose content is needed and cannot be computed from the rest.
     unrecoverable: RangeMap<u64, Vec<CellIndex>>,
-    /// By entry: lost blocks, and the unrecoverable ones among them.
+    /// By entry: the number of lost blocks, and of the unrecoverable ones among them.
     pub(crate) files: BTreeMap<usize, (u64, u64)>,
-    /// By column: wrong blocks, and the first.
+    /// By column: the number of wrong blocks, and the first one.
     shards: BTreeMap<usize, (u64, BlockPlace)>,
     findings: Vec<StripeFinding>,
     finding_count: u64,
@@ -49,18 +50,18 @@ pub(crate) struct Damage {
     worst_stripe: Option<u64>,
     /// True if all stripes were read.
     pub(crate) is_of_all: bool,
-    /// The lost cells of the last query, and the unrecoverable ones among them.
+    /// The cells of the last query for recoverable cells, and the unrecoverable ones among them.
     asked: Option<(CellSet, Vec<CellIndex>)>,
 }
 
 /// Stripes that a scan reads.
 #[derive(Clone, Copy)]
 pub(crate) enum Scope<'p> {
-    /// All.
+    /// All stripes of the set.
     Whole,
-    /// Those of some entries beside their parity.
+    /// The stripes of some entries, in mode beside.
     Entries(&'p [usize]),
-    /// Some runs, ascending.
+    /// Some runs of stripes, ascending.
     Stripes(&'p [Range<u64>]),
 }
 
@@ -82,7 +83,8 @@ pub(crate) fn scan(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(Ve
     scan_part(set, Scope::Whole, progress)
 }
 
-/// As [`scan`], or of some originals beside their parity alone: only their stripes are read.
+/// As [`scan`], but `part` can limit it to some originals beside their parity: only their stripes
+/// are read.
 pub(crate) fn scan_part(
     set: &mut Set<'_>,
     part: Scope<'_>,
@@ -142,8 +144,8 @@ pub(crate) fn find_damage(
     Ok(damage)
 }
 
-/// The bytes in some cells of some stripes: blocks of shards and of originals, without the zeros of
-/// free blocks.
+/// Returns the bytes in some cells of some stripes: the blocks of shards and originals, but not the
+/// zeros of free blocks.
 fn bytes_to_read(set: &Set<'_>, cells: &[CellIndex], stripes: &Range<u64>) -> u64 {
     let blocks =
         |cell: &CellIndex| match (set.geometry.place[cell.usize()], set.geometry.lane_of[cell.usize()]) {
@@ -154,7 +156,8 @@ fn bytes_to_read(set: &Set<'_>, cells: &[CellIndex], stripes: &Range<u64>) -> u6
 }
 
 impl Damage {
-    /// Forgets losses of other entries. They still count in the computation of these.
+    /// Drops the losses of other entries from the findings. Their lost cells still limit what can
+    /// be computed.
     fn keep(&mut self, set: &Set<'_>, entries: &[usize]) {
         self.files.retain(|entry, _| entries.binary_search(entry).is_ok());
         let own = |stripe: u64, cell: &CellIndex| {
@@ -176,13 +179,14 @@ impl Damage {
         }
     }
 
-    /// Runs of stripes with damage.
+    /// Returns the runs of stripes with damage.
     pub(crate) fn damaged(&self) -> impl Iterator<Item = Range<u64>> {
         let runs = self.cells.iter().map(|(run, _)| run).chain(self.doubtful.iter());
         runs.cloned()
     }
 
-    /// Without checksums: the first stripe of a file with an error that cannot be located.
+    /// Without checksums: returns the first stripe of a file that has an error that cannot be
+    /// located.
     pub(crate) fn doubt(&self, set: &Set<'_>, entry: usize) -> Option<u64> {
         let EntryKind::File { extents, .. } = &set.manifest.entries[entry].kind else { return None };
         let first = |extent: &Extent| {
@@ -193,7 +197,7 @@ impl Damage {
         extents.iter().filter_map(first).min()
     }
 
-    /// Counts the wrong cells of a window as lost.
+    /// Marks the wrong cells of a window as lost.
     pub(crate) fn add_to(&self, window: &mut Window) {
         for (run, wrong) in self.cells.overlapping(&window.stripes.clone()) {
             let places = window.places(&within(run, &window.stripes));
@@ -203,31 +207,31 @@ impl Damage {
         }
     }
 
-    /// The stripes among these with an error that cannot be located, by runs.
+    /// Returns the stripes among these with an error that cannot be located, as runs.
     pub(crate) fn doubtful_in(&self, stripes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let overlapping = self.doubtful.overlapping(stripes.clone());
         overlapping.map(move |run| within(run, &stripes))
     }
 
-    /// The number of stripes whose only damage was guessed.
+    /// Returns the number of stripes with no other damage than a guessed one.
     pub(crate) fn stripes_guessed(&self) -> u64 {
         self.guessed.iter().flat_map(|run| self.doubtful.gaps(run)).map(|run| length(&run)).sum()
     }
 
-    /// The number of unrecoverable blocks, and of stripes with an unlocated error.
+    /// Returns the number of unrecoverable blocks plus that of stripes with an unlocated error.
     pub(crate) fn blocks_left(&self) -> u64 {
         let gone = self.unrecoverable.iter().map(|(run, cells)| length(run) * cells.len() as u64);
         gone.sum::<u64>() + self.doubtful.iter().map(length).sum::<u64>()
     }
 
-    /// The number of stripes with an unrecoverable wanted cell of a kind.
+    /// Returns the number of stripes with an unrecoverable cell that satisfies `is_so`.
     pub(crate) fn stripes_gone(&self, is_so: impl Fn(&CellIndex) -> bool) -> u64 {
         let gone = self.unrecoverable.iter().filter(|(_, cells)| cells.iter().any(&is_so));
         gone.map(|(run, _)| length(run)).sum()
     }
 
-    /// Without checksums: counts cells as lost that the equations locate with certainty, or with
-    /// `set.guess` at all.
+    /// Without checksums: marks cells as lost that the equations locate with certainty; with
+    /// `set.guess`, also those that they locate without.
     fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), Fault> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased = window.lost[group.start].clone();
@@ -296,7 +300,8 @@ impl Damage {
         }
     }
 
-    /// Notes the lost cells of a window, their owners, and which are unrecoverable.
+    /// Records the lost cells of a window, the files and shards that they belong to, and which
+    /// cells are unrecoverable.
     fn take(&mut self, set: &Set<'_>, window: &Window, lost_columns: &CellSet) {
         for group in window.groups(|i| window.lost[i].clone()) {
             let lost = &window.lost[group.start];
@@ -360,7 +365,8 @@ impl Damage {
         self.unrecoverable.insert(stripe..stripe + 1, gone);
     }
 
-    /// Notes blocks of a file that a restoration lacked, as [`Damage::take`] would have.
+    /// Records unrecoverable blocks that the restoration of a file met, as [`Damage::take`] would
+    /// have.
     pub(crate) fn take_gone(&mut self, set: &Set<'_>, entry: usize, gone: &[(Range<u64>, CellSet)]) {
         for (stripes, lost) in gone {
             if self.asked.as_ref().is_none_or(|(asked, _)| asked != lost) {
@@ -381,7 +387,7 @@ impl Damage {
         }
     }
 
-    /// The unrecoverable blocks, and the remedies.
+    /// Returns the unrecoverable blocks, and the remedies; `None` if there are no such blocks.
     pub(crate) fn losses(&self, set: &Set<'_>) -> Option<Losses> {
         let (lost, _) = self.worst.as_ref()?;
         let files: Vec<usize> = self.files.iter().filter(|(_, n)| n.1 > 0).map(|(&entry, _)| entry).collect();
@@ -418,12 +424,12 @@ impl Damage {
     }
 }
 
-/// The number of stripes in a run.
+/// Returns the number of stripes in a run.
 fn length(run: &Range<u64>) -> u64 {
     run.end - run.start
 }
 
-/// The part of a run within some stripes, which it overlaps.
+/// Returns the part of a run that overlaps some stripes.
 pub(crate) fn within(run: &Range<u64>, stripes: &Range<u64>) -> Range<u64> {
     run.start.max(stripes.start)..run.end.min(stripes.end)
 }
@@ -434,7 +440,7 @@ struct Holder {
     cells: Vec<CellIndex>,
 }
 
-/// The holders of the lost cells of a stripe.
+/// Returns the holders of the lost cells of a stripe.
 fn holders(set: &Set<'_>, lost: &CellSet, stripe: u64) -> Vec<Holder> {
     let code = set.geometry.codec.code();
     let mut holders: Vec<(Option<usize>, Holder)> = Vec::new();
@@ -461,7 +467,7 @@ fn holders(set: &Set<'_>, lost: &CellSet, stripe: u64) -> Vec<Holder> {
     holders.into_iter().map(|(_, holder)| holder).collect()
 }
 
-/// The losses of a few cells, found outside a scan.
+/// Returns the losses of a few cells that were found outside a scan.
 pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usize]) -> Losses {
     let mut damage = Damage { worst: Some((lost.clone(), lost.len())), ..Damage::default() };
     damage.unrecoverable.insert(stripe..stripe + 1, lost.iter().collect());
@@ -471,11 +477,12 @@ pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usi
     damage.losses(set).unwrap_or_else(|| unreachable!("a worst stripe was given"))
 }
 
-/// The smallest sufficient sets of holders. If the limited number of tries finds none, one set from
-/// which no holder can be left out.
+/// Returns the smallest sufficient sets of holders. If the limited number of tries finds none, it
+/// returns one sufficient set of which no holder can be omitted.
 fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
     const TRIES_MOST: u64 = 4000;
-    // A try solves as many equations as cells are lost: a second or so in all.
+    // One try solves as many equations as there are lost cells; all tries together take about a
+    // second.
     const PRODUCTS_MOST: u64 = 1 << 32;
     let tries_most = (PRODUCTS_MOST / (lost.len() as u64).saturating_pow(3).max(1)).clamp(1, TRIES_MOST);
     let is_enough = |back: &[usize]| {
@@ -506,7 +513,7 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
     vec![all]
 }
 
-/// True if the sets are all sets of their size.
+/// True if these are all the sets of their size.
 fn is_any(enough: &[Vec<usize>], columns: usize) -> bool {
     let Some(size) = enough.first().map(Vec::len) else { return false };
     enough.len() as u64 == choose(columns as u64, size as u64)
@@ -521,8 +528,8 @@ fn is_accepted(set: &Set<'_>, finding: &Finding) -> bool {
     finding.verdict.is_certain() || (set.guess && matches!(finding.verdict, Verdict::Located { .. }))
 }
 
-/// The blocks that findings may change. Their bytes, not checksums: a forger may have adapted
-/// those.
+/// Returns copies of the blocks that findings may change. Their bytes are compared later, not
+/// checksums, which a forger may have adapted.
 fn blocks_of(
     geometry: &Geometry,
     cells: &[&[u8]],
@@ -551,7 +558,7 @@ fn report(set: &Set<'_>, damage: &Damage, part: Scope<'_>) -> VerifyReport {
     }
     let beside = set.manifest.mode == Mode::Beside;
     let disk = set.world.disk;
-    // Beside its parity a source that is a file is an original like any other.
+    // In mode beside a source that is a file is an original like any other.
     let is_file = |index: usize| {
         let of_source = |entry: &&Entry| entry.source as usize == index && entry.path.is_empty();
         let top = set.manifest.entries.iter().find(of_source);
@@ -632,7 +639,7 @@ fn report(set: &Set<'_>, damage: &Damage, part: Scope<'_>) -> VerifyReport {
         generation: set.manifest.generation.0,
         by_checksums: set.judge,
         by_pin: set.pin.is_some(),
-        // A contradiction of the equations is never clean, whatever the rest of the report is.
+        // If blocks contradict the equations, the set is not clean, even without another finding.
         clean: shards_good
             && originals_good
             && (chosen.is_some() || damage.cells.is_empty())
@@ -655,13 +662,13 @@ fn report(set: &Set<'_>, damage: &Damage, part: Scope<'_>) -> VerifyReport {
     }
 }
 
-/// The present tree, if all of it may be listed and can be.
+/// Returns the present tree, if it may be listed and is readable.
 pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
     if !set.places.are_known() {
         return None;
     }
     let own = |left_out| Own::new(set.shard_dirs(), set.names.name.clone(), left_out).ok();
-    // With unreadable patterns new files are still found.
+    // If the patterns are unreadable, new files are still found without them.
     let own = own(set.manifest.left_out()).or_else(|| own(LeftOut::default()))?;
     let mut sources = set.manifest.sources.clone();
     for (source, path) in sources.iter_mut().zip(&set.sources) {
@@ -670,20 +677,20 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
     Tree::walk(set.world.disk, sources, &own).ok()
 }
 
-/// The sources without any sealed file at its place.
+/// Returns the sources that have no sealed file at its place.
 fn sources_emptied(set: &Set<'_>) -> Vec<String> {
     let emptied = set.sources.iter().zip(set.emptied()).filter(|(_, is_emptied)| *is_emptied);
     emptied.map(|(source, _)| crate::set::names::shown_path(source)).collect()
 }
 
-/// The folders of lost shards whose disk is most likely not mounted.
+/// Returns the folders of lost shards whose disk is most likely not mounted.
 fn folders_unmounted(set: &Set<'_>) -> Vec<String> {
     let dirs = (0..set.shards.len()).filter_map(|column| set.unmounted_folder(column));
     let dirs: BTreeSet<PathBuf> = dirs.map(|(dir, _)| dir).collect();
     dirs.iter().map(crate::set::names::shown_path).collect()
 }
 
-/// The renamed originals, with both names.
+/// Returns the renamed originals, with both names.
 fn renamed(set: &Set<'_>) -> Vec<Renamed> {
     let all = set.originals.iter().enumerate();
     all.filter_map(|(index, original)| match original {
@@ -695,7 +702,7 @@ fn renamed(set: &Set<'_>) -> Vec<Renamed> {
     .collect()
 }
 
-/// Files in the sources that were not sealed.
+/// Returns the files in the sources that were not sealed.
 fn new_files(set: &Set<'_>) -> Vec<FileReport> {
     let Some(tree) = tree_now(set) else { return Vec::new() };
     let known: HashSet<(u32, &[u8])> =
@@ -723,7 +730,7 @@ mod tests {
     use crate::options::{SealOptions, SetPaths, Silent, System};
     use crate::set::{Opening, Pending};
 
-    /// A set of 64 stripes with three truncated columns that keep one block of the middle.
+    /// A set of 64 stripes with three truncated columns, which keep one block in the middle.
     #[test]
     fn losses_in_many_stripes_are_kept_as_few_runs() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! A window: the blocks of all cells of some consecutive stripes in memory, and their states.
 //!
-//! `have` are right blocks in the buffer; `lost` are blocks that are unreadable or not as sealed.
-//! Blocks are judged when they are read: by checksum, or without checksums by the success of
-//! reading.
+//! `have` are the blocks in the buffer that are right; `lost` are the blocks that are unreadable or
+//! not as sealed. Blocks are judged when they are read: by checksum, or without checksums by the
+//! success of the read.
 
 use crate::attributes::{acl_in, acl_of};
 use crate::disk::Disk;
@@ -21,11 +21,11 @@ use std::sync::atomic::Ordering;
 
 pub(crate) struct Window {
     pub(crate) arena: Arena,
-    /// The stripes it holds at present.
+    /// The stripes that the window holds at present.
     pub(crate) stripes: Range<u64>,
-    /// By stripe.
+    /// By stripe: the cells whose blocks in the buffer are right.
     pub(crate) have: Vec<CellSet>,
-    /// By stripe.
+    /// By stripe: the cells whose blocks are lost.
     pub(crate) lost: Vec<CellSet>,
     pub(crate) block: usize,
     nothing: CellSet,
@@ -45,7 +45,7 @@ impl Window {
         }
     }
 
-    /// Moves to other stripes, in an unknown state except for the `lost` cells.
+    /// Moves to other stripes, whose cells are all unknown except for the `lost` ones.
     pub(crate) fn move_to(&mut self, stripes: Range<u64>, lost: &CellSet) {
         let count = (stripes.end - stripes.start) as usize;
         assert!(count * self.block <= self.arena.len(), "the window is too small");
@@ -66,18 +66,18 @@ impl Window {
         &self.arena.get(cell.usize())[self.bytes(index..index + 1)]
     }
 
-    /// The buffers of all cells, cut to some of the stripes.
+    /// Returns the buffers of all cells, cut to some of the stripes.
     pub(crate) fn cells(&mut self, part: Range<usize>) -> Vec<&mut [u8]> {
         let bytes = self.bytes(part);
         self.arena.all_mut().into_iter().map(|cell| &mut cell[bytes.clone()]).collect()
     }
 
-    /// Where in the window some of its stripes are.
+    /// Returns the indices in the window of some of its stripes.
     pub(crate) fn places(&self, stripes: &Range<u64>) -> Range<usize> {
         (stripes.start - self.stripes.start) as usize..(stripes.end - self.stripes.start) as usize
     }
 
-    /// The longest parts in which `key` is equal, in order.
+    /// Returns the longest runs of stripes in which `key` is equal, in order.
     pub(crate) fn groups<K: PartialEq>(&self, key: impl Fn(usize) -> K) -> Vec<Range<usize>> {
         let mut groups: Vec<Range<usize>> = Vec::new();
         for i in 0..self.count() {
@@ -90,7 +90,7 @@ impl Window {
     }
 }
 
-/// One cell to be read: its buffer, and the verdict.
+/// A cell that is read: its buffer, and the result.
 struct Reading<'b> {
     cell: CellIndex,
     buffer: &'b mut [u8],
@@ -103,8 +103,8 @@ impl Set<'_> {
         self.shard_bytes_read.load(Ordering::Relaxed) + self.source_bytes_read.load(Ordering::Relaxed)
     }
 
-    /// Reads cells of some stripes of the window and notes which blocks are right. Cells known to
-    /// be lost are left out.
+    /// Reads cells of some stripes of the window and notes which blocks are right. Cells that are
+    /// already known to be lost are not read.
     pub(crate) fn read(&self, window: &mut Window, cells: &[CellIndex], part: Range<usize>) {
         let bytes = window.bytes(part.clone());
         let first = window.stripes.start + part.start as u64;
@@ -165,11 +165,11 @@ impl Set<'_> {
         if shard.header.stored_rows == 1 && read(buffer, stripes.start) {
             return vec![true; count];
         }
-        // Several rows, or an unreadable place: block by block.
+        // If there are several rows, or a sector is unreadable: block by block.
         buffer.chunks_exact_mut(block).zip(stripes).map(|(bytes, stripe)| read(bytes, stripe)).collect()
     }
 
-    /// Reads a data cell from the original files; free blocks are zero.
+    /// Reads a data cell from the original files; free blocks are filled with zeros.
     fn read_originals(&self, cell: CellIndex, stripes: Range<u64>, buffer: &mut [u8]) -> Vec<bool> {
         let block = self.geometry.block();
         let mut good = vec![true; buffer.len() / block];
@@ -189,14 +189,15 @@ impl Set<'_> {
         good
     }
 
-    /// Reads blocks of an original in one piece, and one by one after an error: an unreadable
-    /// sector costs its block, not all of them.
+    /// Reads blocks of an original in one piece, and after an error one by one: an unreadable
+    /// sector then costs only its own block.
     fn read_run(&self, path: &Path, run: Run, bytes: &mut [u8], good: &mut [bool]) {
         let entry = &self.manifest.entries[run.entry];
         match read_source(self, path, entry, run.block, bytes) {
-            // A part of the file may still be there: checksums, if any, judge its blocks.
+            // If the file is shorter, a part of the blocks may still be right: checksums, if any,
+            // judge them.
             Ok(read) => good.fill(read.whole || self.knows_blocks()),
-            // Then there is nothing to be read block by block.
+            // A file that cannot be opened is not read block by block.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
                 bytes.fill(0);
                 good.fill(false);
@@ -214,7 +215,7 @@ impl Set<'_> {
         }
     }
 
-    /// The sealed checksum of a block.
+    /// Returns the sealed checksum of a block.
     pub(crate) fn expected(&self, cell: CellIndex, stripe: u64) -> Option<Crc64> {
         match self.geometry.lane_of[cell.usize()] {
             Some(lane) => match self.grid.owner(lane, stripe) {
@@ -229,9 +230,11 @@ impl Set<'_> {
         }
     }
 
-    /// Gets `want` into the window: reads it, and computes lost blocks from the cheapest others.
+    /// Provides the cells `want` in the window: reads them, and computes lost blocks from the
+    /// cheapest others.
     ///
-    /// Afterwards a wanted block that is not in `have` does not follow from what is left.
+    /// Afterwards a wanted block that is not in `have` cannot be computed from the blocks that are
+    /// left.
     pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), Fault> {
         let whole = 0..window.count();
         self.read(window, want, whole);
@@ -251,7 +254,8 @@ impl Set<'_> {
             self.read(window, &reads, group.clone());
             let as_before = |i: &usize| window.lost[*i] == lost;
             if !group.clone().all(|i| as_before(&i)) {
-                // A block of the plan turned out to be lost too: plan again, part by part.
+                // A block that the plan reads proved to be lost too. Each part of the stripes gets
+                // a new plan.
                 let parts = window.groups(|i| window.lost[i].clone());
                 let parts = parts.into_iter().map(|p| p.start.max(group.start)..p.end.min(group.end));
                 todo.extend(parts.filter(|p| p.start < p.end));
@@ -270,7 +274,7 @@ impl Set<'_> {
         Ok(())
     }
 
-    /// The wanted cells that can be computed from those not lost.
+    /// Returns the wanted cells that can be computed from the cells that are not lost.
     pub(crate) fn recoverable(&self, lost: &CellSet, mut wanted: Vec<CellIndex>) -> Vec<CellIndex> {
         while !wanted.is_empty() {
             match self.geometry.codec.recovery(lost, &wanted, &Costs::uniform()) {
@@ -288,7 +292,7 @@ impl Set<'_> {
         wanted
     }
 
-    /// True if a computed block is as sealed, as far as that is known.
+    /// True if a computed block is as sealed, or if there is neither pin nor checksum to check it.
     fn is_right(&self, window: &Window, cell: CellIndex, i: usize) -> bool {
         let stripe = window.stripes.start + i as u64;
         if let Some(pin) = &self.pin
@@ -303,13 +307,13 @@ impl Set<'_> {
 
 /// Result of reading some blocks of a file.
 pub(crate) struct FileRead {
-    /// Bytes read; zeros stand for the others.
+    /// Number of bytes read; the rest of the buffer is zeros.
     pub(crate) bytes: u64,
-    /// True if all of them were read.
+    /// True if all bytes were read.
     pub(crate) whole: bool,
 }
 
-/// Reads blocks of an original file, zeros behind its sealed size, and counts the bytes.
+/// Reads blocks of an original file, with zeros after its sealed size, and counts the bytes.
 pub(crate) fn read_source(
     set: &Set<'_>,
     path: &Path,
@@ -323,17 +327,17 @@ pub(crate) fn read_source(
     Ok(read)
 }
 
-/// The way of reading originals, and their expected state.
+/// How originals are read, and which state they must have.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'d> {
     pub(crate) disk: &'d dyn Disk,
-    /// True if the entry was listed by this command: the file must still have the listed rights. A
-    /// file that others may read must not be replaced by a private one.
+    /// True if the entry was listed by this command. Then the file must still have the listed
+    /// permissions: a private file that replaced a public one must not be sealed as public.
     pub(crate) is_listed: bool,
 }
 
 impl<'d> Reader<'d> {
-    /// For entries that this command has listed.
+    /// Returns the reader for entries that this command has listed.
     pub(crate) fn of_listed(disk: &'d dyn Disk) -> Reader<'d> {
         Reader { disk, is_listed: true }
     }
@@ -341,7 +345,7 @@ impl<'d> Reader<'d> {
 
 /// As [`read_source`], without a set.
 ///
-/// Errors: its rights are no longer the listed ones.
+/// Errors: the permissions of the file are no longer the listed ones.
 pub(crate) fn read_file_blocks(
     reader: Reader<'_>,
     path: &Path,
@@ -367,7 +371,7 @@ pub(crate) fn read_file_blocks(
     Ok(FileRead { bytes: have as u64, whole: have == within })
 }
 
-/// The checksum of a block of a file.
+/// Returns the checksum of a block of a file.
 pub(crate) fn crc_of(entry: &Entry, block: u64) -> Option<Crc64> {
     match &entry.kind {
         EntryKind::File { crcs, .. } => crcs.get(block as usize).copied(),
@@ -375,7 +379,7 @@ pub(crate) fn crc_of(entry: &Entry, block: u64) -> Option<Crc64> {
     }
 }
 
-/// The path of an entry below its source.
+/// Returns the path of an entry, given that of its source.
 pub(crate) fn join(root: &Path, relative: &[u8]) -> std::path::PathBuf {
     if relative.is_empty() { root.to_path_buf() } else { root.join(path_of(relative)) }
 }

@@ -130,7 +130,7 @@ fn a_free_name_is_given_to_what_replaces_nothing() {
     assert_eq!(file.give_free_name(&at("there")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     file.give_free_name(&at("free")).unwrap();
     assert_eq!(fs::read(at("free")).unwrap(), b"new");
-    // As on a file system that cannot.
+    // As on a file system that cannot check and rename in one step.
     let opened = rustix::fs::open(dir.path(), TO_SEARCH, Mode::empty()).unwrap();
     let rename = |to: &str| rename_after_a_look(&opened, OsStr::new("free"), OsStr::new(to));
     assert_eq!(rename("there").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
@@ -153,7 +153,7 @@ fn new_files_are_named_in_the_directory_of_their_creation() {
     fs::create_dir(at("d")).unwrap();
     file.give_name(&at("d/name")).unwrap();
     assert!(at("moved/name").exists() && !at("d/name").exists());
-    // Whatever has the path now is left alone.
+    // The file that has the path now is left alone.
     fs::write(at("d/there"), "").unwrap();
     for refused in [
         disk.create(&at("d/temp")).map(drop),

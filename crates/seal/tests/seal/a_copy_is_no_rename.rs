@@ -1,12 +1,12 @@
-//! Claim: a lost original counts as renamed only while its disk and its directory are alive and one
-//! new file stands for it alone. In all other cases heal restores it, with the help of the copies.
+//! Claim: a lost original counts as renamed only while its disk and its directory exist and exactly
+//! one new file matches it. In all other cases heal restores it, with the help of the copies.
 
 use crate::common::*;
 use pantile_seal::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Three disks with four files each in a directory, and parity for one disk.
+/// Makes three disks with four files each in a directory, and parity for one disk.
 fn disks(place: &Place) -> Vec<PathBuf> {
     let disks: Vec<PathBuf> = (0..3).map(|i| place.dir.path().join(format!("disk{i}"))).collect();
     for (i, disk) in disks.iter().enumerate() {
@@ -59,7 +59,7 @@ fn a_lost_disk_comes_back_although_copies_of_its_files_lie_elsewhere() {
     }
 }
 
-/// Files that are only left as copies come back beyond the tolerance of the code.
+/// Files of which only copies are left are recovered even beyond the tolerance of the code.
 #[test]
 fn copies_are_read_in_place_of_what_is_lost() {
     let place = Place::new();
@@ -99,7 +99,8 @@ fn two_files_of_one_content_are_restored_where_one_new_file_has_it() {
     }
 }
 
-/// A rename within a living directory, and of a directory as a whole, is one, and is named.
+/// A file that is renamed within its directory, and a directory that is renamed as a whole, are
+/// reported as renamed.
 #[test]
 fn renames_on_a_living_disk_are_left_and_named() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! Claim: where several sources are sealed beside their files, each is a disk: any t of them that
-//! are lost whole come back, whatever their sizes.
+//! Claim: if several sources are sealed beside their files, each counts as a disk: any t of them
+//! that are lost whole are recovered, whatever their sizes.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -7,7 +7,7 @@ use pantile_seal::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Sources of unequal sizes in a place, the first of them the smallest.
+/// Makes sources of unequal sizes in a place, the smallest first.
 fn disks(place: &Place, count: usize, seed: u64) -> Vec<PathBuf> {
     (0..count).map(|i| disk(place, i, 3 + 2 * i, seed)).collect()
 }
@@ -37,7 +37,8 @@ fn options(place: &Place, disks: &[PathBuf], code: &str, checksums: bool) -> Sea
     options
 }
 
-/// Files and links with their content; directories of which all came back have times of their own.
+/// Returns the files and links with their content. Directories are excluded, since a restored one
+/// gets a new mtime.
 fn content(disk: &Path) -> Vec<(PathBuf, String)> {
     picture(disk).into_iter().filter(|(_, text)| !text.starts_with("dir")).collect()
 }
@@ -48,18 +49,19 @@ fn choices(n: usize, size: usize) -> impl Iterator<Item = Vec<usize>> {
         .map(move |bits| (0..n).filter(|i| bits >> i & 1 == 1).collect())
 }
 
-/// Loses disks whole, one choice after the other, and has them back.
+/// Loses every combination of `tolerance` whole disks, one after the other, and heals each loss.
 fn lose_and_heal(place: &Place, disks: &[PathBuf], tolerance: usize, what: &str) {
     let before: Vec<_> = disks.iter().map(|disk| content(disk)).collect();
     for lost in choices(disks.len(), tolerance) {
-        // Healed files count as touched, which is doubtful without checksums.
+        // Healed files count as touched; without checksums, files computed from them would be
+        // doubtful.
         make_shards_younger(place);
         for &i in &lost {
             fs::remove_dir_all(&disks[i]).unwrap();
             // The new disk in its place is empty.
             fs::create_dir(&disks[i]).unwrap();
         }
-        // Another directory is in the place of the sealed one: the healing user confirms it.
+        // The new directory is not the sealed one, so the user who heals confirms its place.
         let set = SetPaths { disks: at(disks), ..place.set() };
         heal(&HealOptions { set, ..Default::default() }, &mut Silent)
             .unwrap_or_else(|error| panic!("{what}, {lost:?} lost: {error}"));
@@ -123,8 +125,8 @@ fn files_that_come_grow_and_move_stay_on_the_columns_of_their_source() {
             write(&disk.join(format!("new{round}")), &seed.bytes(len));
             write(&disk.join("f01"), &seed.bytes(20_000 * (round as usize + 1)));
         }
-        // From one disk to another: its content was sealed, but on the columns of the disk that it
-        // left.
+        // The file moves to another disk: its content was sealed, but on the columns of its former
+        // disk.
         fs::rename(disks[0].join(format!("new{round}")), disks[2].join(format!("moved{round}"))).unwrap();
         seal(&options, &mut Silent).unwrap();
         lose_and_heal(&place, &disks, 2, &format!("round {round}"));
@@ -137,7 +139,7 @@ fn sources_are_added_and_forgotten_at_their_own_cost() {
         let place = Place::new();
         let mut disks = disks(&place, 3, 40);
         let first = seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
-        // One more, in any order.
+        // One more source is added, and the sources are named in another order.
         disks.push(disk(&place, 3, 5, 50));
         let turned: Vec<PathBuf> = disks.iter().rev().cloned().collect();
         let report = seal(&options(&place, &turned, code, true), &mut Silent).unwrap();
@@ -154,7 +156,7 @@ fn sources_are_added_and_forgotten_at_their_own_cost() {
         assert!(report.shard_bytes_read <= first.shard_bytes, "{report:?}");
         // Healed files were touched, and are read once.
         seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
-        // One that is not named is not forgotten by accident.
+        // A source that is not named is not forgotten by accident.
         let gone = disks.remove(1);
         let fewer = options(&place, &disks, code, true);
         let error = seal(&fewer, &mut Silent).unwrap_err();
@@ -164,7 +166,7 @@ fn sources_are_added_and_forgotten_at_their_own_cost() {
         assert!(forgotten.source_bytes_read <= 2 * bytes(&gone), "{forgotten:?}");
         fs::remove_dir_all(&gone).unwrap();
         lose_and_heal(&place, &disks, 2, code);
-        // Its column is free for another one.
+        // The column of the forgotten source is free for another one.
         disks.push(disk(&place, 7, 4, 60));
         let again = seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
         assert_eq!((again.code.as_str(), again.widened_from), (wider, None));
@@ -195,8 +197,8 @@ fn one_source_alone_and_shared_columns_are_as_before() {
     assert!(error.what.contains("was sealed from"), "{error}");
 }
 
-/// As sets were sealed before each source had a column of its own: the reported cost of a lost disk
-/// is higher than the code suggests.
+/// Older sets did not give each source separate columns: the reported cost of a lost disk is then
+/// higher than the code suggests.
 #[test]
 fn the_cost_of_a_lost_disk_is_reported_for_shared_columns() {
     {
@@ -209,7 +211,7 @@ fn the_cost_of_a_lost_disk_is_reported_for_shared_columns() {
                 && place.verify().survival.is_unborne
                 && open_set(&place.set()).unwrap().survival.is_unborne
         );
-        // All lie on one device, with the shard.
+        // All sources are on one device, with the shard.
         let survival = &report.survival;
         assert_eq!((survival.disks.len(), survival.promised, survival.survives), (1, 1, 0), "{survival:?}");
         assert_eq!((survival.losses[0].files_lost, survival.loss_count), (survival.files, 1));
@@ -225,7 +227,7 @@ fn the_cost_of_a_lost_disk_is_reported_for_shared_columns() {
     let disks = disks(&place, 3, 90);
     let report = seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
     assert!(!report.survival.is_unborne, "{report:?}");
-    // The loss of one source with its disk is reported, and expected.
+    // With a single source, its loss together with its disk is reported as expected.
     let place = Place::new();
     let disks = self::disks(&place, 1, 91);
     let report = seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
@@ -252,7 +254,7 @@ fn the_top_folder_of_a_new_disk_gets_its_mode_and_time() {
     assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o700, 1_500_000_000));
 }
 
-/// The folder in which a disk was mounted is empty and on the disk of its parent.
+/// The folder in which a disk was mounted is now empty, and on the disk of its parent.
 #[test]
 fn a_disk_that_is_not_mounted_is_not_restored_into_its_folder() {
     let place = Place::new();

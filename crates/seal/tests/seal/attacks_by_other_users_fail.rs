@@ -1,6 +1,6 @@
-//! Claim: files and acts of other users lead no command to write, read or wait beyond its
-//! arguments: sets that name paths, links in the place of shards, journals, names that are
-//! exchanged, locks.
+//! Claim: no file or action of other users makes a command write, read or wait outside of its
+//! arguments. The attacks are sets that name paths, links in the place of shards, journals, names
+//! that are exchanged, and locks.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -30,7 +30,7 @@ fn sealed(mode: Mode) -> Place {
     place
 }
 
-/// As another user with the set alone.
+/// The options of another user, who has the set but no record of it.
 fn without_record(place: &Place) -> HealOptions {
     HealOptions { set: SetPaths::dir(place.out()), ..Default::default() }
 }
@@ -53,7 +53,7 @@ fn a_source_that_only_the_set_names_is_shown_and_not_written() {
     let set = SetPaths::dir(place.out());
     let found = verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
     assert_eq!(found.sources, [place.tree().display().to_string()]);
-    // The user who sealed it here names no place.
+    // The user who sealed the set here need not name its places.
     assert_eq!(place.heal().unwrap().files_healed.len(), 2);
     assert!(place.verify().clean);
 }
@@ -91,7 +91,7 @@ fn an_empty_directory_where_a_source_was_is_filled() {
     let other = place.dir.path().join("other");
     fs::rename(place.tree(), &other).unwrap();
     fs::create_dir(place.tree()).unwrap();
-    // Only the copy has the lost content: the loss of all of it is more than the code tolerates.
+    // Only the copy has the lost content: without it, more is lost than the code tolerates.
     fs::rename(other.join("b"), place.tree().join("b")).unwrap();
     fs::create_dir(place.tree().join("d")).unwrap();
     fs::rename(other.join("d/c"), place.tree().join("d/c")).unwrap();
@@ -112,7 +112,7 @@ fn a_link_in_the_place_of_a_shard_leads_nobody_to_write_elsewhere() {
         fs::remove_file(place.shard(column)).unwrap();
         symlink(to, place.shard(column)).unwrap();
     }
-    // Neither for another user nor for the owner, whose folder another user wrote to.
+    // This holds for another user, and for the owner, to whose folder another user wrote.
     for options in [without_record(&place), HealOptions { set: place.set(), ..Default::default() }] {
         let healed = heal(&options, &mut Silent).unwrap();
         assert_eq!((healed.moved_aside.len(), healed.shards_written.len()), (2, 2), "{healed:?}");
@@ -152,7 +152,7 @@ fn irregular_files_are_reported_and_left_alone() {
     fs::remove_file(place.shard(2)).unwrap();
     mknodat(CWD, place.shard(2), FileType::Fifo, Bits::from_raw_mode(0o600), 0).unwrap();
     fs::remove_file(place.shard(1)).unwrap();
-    // A pipe that a link leads to is not touched either; the shard takes the place of the link.
+    // A pipe to which a link leads is not touched either; the rebuilt shard replaces the link.
     let pipe = place.dir.path().join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Bits::from_raw_mode(0o600), 0).unwrap();
     symlink(&pipe, place.shard(1)).unwrap();
@@ -165,7 +165,7 @@ fn irregular_files_are_reported_and_left_alone() {
     assert!(is_pipe(&place.shard(2)) && is_pipe(&pipe));
 }
 
-/// A set that a killed command left with a journal that is to be done.
+/// Returns a set with an unfinished journal, which a killed command left.
 fn pending() -> Place {
     for after in 20.. {
         let place = sealed(Mode::Full);
@@ -194,7 +194,7 @@ fn looking_writes_nothing_and_says_that_a_change_is_to_be_finished() {
     assert!(!place.out().join("tree.journal").exists());
 }
 
-/// A journal with a right checksum.
+/// Returns the bytes of a journal with a correct checksum.
 fn journal(set: SetId, generation: u64, records: &[(RecordHead, &[Target], &[u8])]) -> Vec<u8> {
     let mut bytes = JournalHeader { set, generation: Generation(generation) }.encode().to_vec();
     for (head, targets, payload) in records {
@@ -242,7 +242,7 @@ fn a_journal_that_says_more_than_a_commit_does_is_refused_before_anything_is_don
     }
 }
 
-/// Each record alone could come from a commit, but not their number.
+/// A commit could write each of these records, but not so many of them.
 #[test]
 fn a_journal_writes_no_more_to_a_shard_than_that_is_long() {
     let place = sealed(Mode::Full);
@@ -289,7 +289,7 @@ fn reading_a_journal_can_be_cancelled() {
     assert!(!place.out().join("tree.journal").exists());
 }
 
-/// The owner of the shards owns the journal, and root finishes it.
+/// The owner of the shards also owns the journal, and can change it while root finishes it.
 #[test]
 fn a_journal_that_is_changed_while_it_is_done_writes_no_more_than_one_that_was_not() {
     struct Changing {
@@ -336,7 +336,7 @@ fn a_journal_that_is_changed_while_it_is_done_writes_no_more_than_one_that_was_n
     assert!(refused > 10, "{refused}");
 }
 
-/// It could say that they were sealed from `/`.
+/// A set could state that it was sealed from `/`.
 #[test]
 fn a_set_alone_has_nobody_look_through_the_directories_that_it_names() {
     let place = sealed(Mode::Beside);
@@ -353,7 +353,7 @@ fn a_set_alone_has_nobody_look_through_the_directories_that_it_names() {
     }
 }
 
-/// Exchanges two names over and over while `work` goes on, 100,000 times at least.
+/// Exchanges two names again and again while `work` runs, at least 100,000 times.
 fn exchanging(one: &Path, other: &Path, mut work: impl FnMut()) {
     const ROUNDS: usize = 100_000;
     let done = AtomicBool::new(false);
@@ -375,7 +375,7 @@ fn holds_secret(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut dir| dir.any(|file| fs::read(file.unwrap().path()).is_ok_and(holds)))
 }
 
-/// A directory with a secret, and links to it and to its content, beside a tree.
+/// Makes a directory with a secret, and links to it and to its content, beside a tree.
 fn secret(place: &Place) -> PathBuf {
     let root = place.dir.path().join("root");
     fs::create_dir_all(&root).unwrap();
@@ -398,7 +398,7 @@ fn names_that_are_exchanged_while_a_tree_is_sealed_bring_no_secret_into_the_shar
             options.code = Some(code_of("rs:3+2"));
             options.read_all = true;
             done += u64::from(seal(&options, &mut Silent).is_ok());
-            // The tree itself may be a link of the user who runs this.
+            // If the exchanged name is the tree itself, the user may have made it a link.
             secrets += u64::from(one != "tree" && holds_secret(&out));
             let _ = fs::remove_dir_all(&out);
         });

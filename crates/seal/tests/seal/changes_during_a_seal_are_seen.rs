@@ -1,6 +1,6 @@
-//! Claims: a file that changes while it is sealed is read again; if it still changes it is named,
-//! and the next seal reads it whatever its times say. A store into a mapped file after the seal is
-//! no damage.
+//! Claims: a file that changes while it is sealed is read again; if it still changes, it is named,
+//! and the next seal reads it whatever its times are. A store into a mapped file after the seal
+//! does not count as damage.
 
 use crate::common::*;
 use pantile_seal::*;
@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 const LEN: usize = 40 * 4096;
 
-/// A program that writes to a file whenever some of it was read, and sets its time back.
+/// A program that writes to a file whenever some of it was read, and sets its mtime back.
 struct Writer {
     path: PathBuf,
     writes_left: u32,
@@ -74,11 +74,11 @@ fn a_file_that_goes_on_changing_is_named_and_read_by_the_next_seal() {
         let named = vec![path.display().to_string()];
         let report = seal(&options, &mut Writer::new(path.clone(), 1000)).unwrap();
         assert_eq!(report.changed_meanwhile, named);
-        // So does it while a set is sealed again.
+        // The same holds when a set is sealed again.
         let report = seal(&place.again(), &mut Writer::new(path, 1000)).unwrap();
         assert_eq!(report.changed_meanwhile, named);
         make_shards_younger(&place);
-        // Nothing in its times says that it changed, and in one block alone it differs.
+        // The times do not reveal the change, and only one block differs.
         assert_eq!(place.reseal().changed_meanwhile, Vec::<String>::new());
         place.assert_restores();
         let report = place.reseal();
@@ -99,7 +99,7 @@ fn beside_parity_a_file_that_goes_on_changing_is_never_written() {
     assert_eq!(file.status, FileStatus::Changed);
 }
 
-/// Another program that has a file mapped.
+/// Another program, which has mapped a file.
 struct Mapped(std::process::Child);
 
 impl Mapped {
@@ -115,7 +115,7 @@ impl Mapped {
         Mapped(python.spawn().expect("python3, which the tests of this repository need"))
     }
 
-    /// Stores a byte, and returns when that is done.
+    /// Stores a byte, and returns once that is done.
     fn store(&mut self, at: usize, value: u8) {
         let Mapped(child) = self;
         writeln!(child.stdin.as_mut().unwrap(), "{at} {value}").unwrap();
@@ -132,7 +132,7 @@ impl Drop for Mapped {
     }
 }
 
-/// A store into a page that is dirty already sets no time.
+/// A store into a page that is already dirty does not change the mtime.
 #[test]
 fn a_store_into_a_mapped_file_after_the_seal_is_no_damage() {
     const TMPFS: u64 = 0x0102_1994;

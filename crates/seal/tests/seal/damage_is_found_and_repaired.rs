@@ -1,5 +1,5 @@
-//! Claims: whatever is wrong with shards or originals is found and named, repaired where that is
-//! certain, and left alone where a person changed it.
+//! Claims: all damage of shards and originals is found and named, repaired if the repair is
+//! certain, and left alone if a user made the change.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 
 const BODY: u64 = pantile_format::BODY_OFFSET;
 
-/// The wrong bytes in a row that suffice for a repair without checksums.
+/// The number of adjacent wrong bytes that suffices for a repair without checksums.
 const FLIPPED: u64 = 8;
 
 fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
@@ -22,7 +22,7 @@ fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
     place
 }
 
-/// The worst reason why not everything is restored.
+/// Returns the worst reason why not all paths are restored.
 fn why_not(place: &Place) -> Fault {
     match place.unseal() {
         Err(Fault { kind: FaultKind::NotRestored { why, report }, .. }) => {
@@ -136,7 +136,7 @@ fn without_checksums_a_block_that_rotted_is_not_added_to_parity_when_its_file_ch
 
 #[test]
 fn unlocated_errors_are_reported_and_left_alone() {
-    // One parity: an error shows, but not its place.
+    // With one parity, an error is detected but not located.
     let place = sealed("raid5:4", Mode::Full, false);
     flip(&place.shard(2), BODY + 100);
     let before = shards(&place.out());
@@ -193,7 +193,7 @@ fn missing_truncated_foreign_and_stale_shards_are_named_and_made_anew() {
     fs::write(place.shard(3), &foreign).unwrap();
     assert!(matches!(status(&place, 3), ShardStatus::OtherSet { .. }));
     let moved = place.heal().unwrap().moved_aside;
-    // The other set's shard was moved aside, and the report names it.
+    // The shard of the other set was moved aside, and the report names it.
     assert_eq!((moved.len(), &moved[0].from), (1, &place.shard(3).display().to_string()));
     assert!(fs::read(&moved[0].to).unwrap() == foreign);
     let mut after = shards(&place.out());
@@ -218,7 +218,7 @@ fn shards_of_two_sets_are_refused_by_name_and_one_can_be_chosen() {
     assert!(error.to_string().contains("'second'") && error.to_string().contains("'tree'"), "{error}");
     let set = SetPaths { name: Some("second".into()), ..place.set() };
     assert!(verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap().clean);
-    // Loose shards of two sets.
+    // The shards are named individually, and belong to two sets.
     let set =
         SetPaths { paths: vec![place.shard(0), place.out().join("second.00.shard")], ..SetPaths::default() };
     assert!(open_set(&set).unwrap_err().what.contains("several sets"));
@@ -256,7 +256,7 @@ fn more_losses_than_the_code_bears_are_an_error_that_says_what_would_help() {
     assert!(error.contains("bring back any 1 of columns 0, 1, 4"), "{error}");
     assert!(place.unseal().is_err());
 
-    // A code whose columns are not all alike: not any column helps.
+    // In this code the columns are not equal, so not any column suffices.
     let place = sealed("lrc:4,2,1", Mode::Full, true);
     let columns = code_of("lrc:4,2,1").columns();
     for column in 0..columns - 3 {
@@ -273,7 +273,7 @@ fn more_losses_than_the_code_bears_are_an_error_that_says_what_would_help() {
 fn repairable_stripes_are_repaired_beside_lost_ones() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let whole = shards(&place.out());
-    // Stripe 0 loses three blocks, stripe 3 one.
+    // Stripe 0 loses three blocks, stripe 3 loses one.
     for column in 0..3 {
         flip(&place.shard(column), BODY + 5);
     }
@@ -284,12 +284,12 @@ fn repairable_stripes_are_repaired_beside_lost_ones() {
     assert_eq!((losses.stripes, losses.first_stripe, losses.columns), (1, 0, vec![0, 1, 2]));
     assert_eq!(healed.unwrap().blocks_repaired, 1);
     assert!(fs::read(place.shard(4)).unwrap() == whole[std::path::Path::new("tree.04.shard")]);
-    // Files that do not lie there are restored.
+    // Files that have no block in stripe 0 are restored.
     assert!(matches!(why_not(&place), Fault { kind: FaultKind::TooMuchLost { .. }, .. }));
     assert!(
         fs::read(place.target().join("two blocks")).is_ok() || fs::read(place.target().join("large")).is_ok()
     );
-    // Lost blocks stay known as lost, even when a shard is rebuilt.
+    // Lost blocks still count as lost after another shard was rebuilt.
     fs::remove_file(place.shard(3)).unwrap();
     let Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. }) = place.heal() else { panic!("blessed") };
     assert!(!place.verify().clean);
@@ -320,7 +320,7 @@ fn beside_the_files_only_parity_is_stored_and_lost_files_come_back() {
             let healed = place.heal().unwrap();
             assert_eq!(healed.files_healed.len(), 1, "{code}");
             let mut after = picture(&place.tree());
-            // The directory was written to.
+            // The mtime of the directory changed, since heal wrote to it.
             after.insert("".into(), before[std::path::Path::new("")].clone());
             assert_eq!(after, before, "{code}");
         }
@@ -361,13 +361,13 @@ fn a_file_changed_since_is_reported_and_never_repaired_back() {
         let report = found.files.iter().find(|file| file.path == "two blocks").unwrap();
         assert_eq!(report.status, FileStatus::Changed);
         assert!(found.recoverable && !found.clean);
-        // Others are healed around it.
+        // Other files are healed, although this one is left alone.
         fs::remove_file(place.tree().join("one")).unwrap();
         let healed = place.heal().unwrap();
         assert_eq!(healed.left_changed, ["two blocks"]);
         assert_eq!(fs::read(&path).unwrap(), bytes);
         assert_eq!(fs::read(place.tree().join("one")).unwrap(), [7]);
-        // Sealed again in its present state.
+        // The file is sealed again in its present state.
         let report = place.reseal();
         assert_eq!((report.changed, report.unchanged), (1, 9));
         assert!(place.verify().clean);
@@ -375,7 +375,7 @@ fn a_file_changed_since_is_reported_and_never_repaired_back() {
         place.heal().unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
-    // In mode full too, and whatever is new or gone is named.
+    // The same in mode full, where new and missing files are named as well.
     let place = sealed("rs:3+2", Mode::Full, true);
     write(&place.tree().join("one more"), b"x");
     write(&place.tree().join("block"), b"changed");
@@ -390,7 +390,7 @@ fn a_file_changed_since_is_reported_and_never_repaired_back() {
     assert_eq!(fs::read(place.tree().join("block")).unwrap(), b"changed");
 }
 
-/// Two files of this many blocks on two lanes, beside parity.
+/// Seals two files of this many blocks on two lanes, beside parity.
 fn two_files(code: &str, blocks: usize) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -409,14 +409,15 @@ fn new_parity_beside_the_files_never_blesses_a_rotten_block() {
     for (code, bearable) in [("rs:2+1", false), ("rs:2+2", true)] {
         let place = two_files(code, 6);
         let good = fs::read(place.tree().join("b")).unwrap();
-        // While every block of one file changes, a block of the other has rotted.
+        // Every block of one file changes, while a block of the other has rotted.
         rot(&place, &place.tree().join("b"), 3 * 4096 + 5);
         write(&place.tree().join("a"), &Seed(22).bytes(6 * 4096));
         age(&place.tree().join("a"), 1_700_000_000);
         let before = shards(&place.out());
         let sealed = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent);
         if bearable {
-            // Its true content followed from the old parity, and the new one was made from that.
+            // The right content of the rotten block follows from the old parity, and the new parity
+            // is computed from that.
             sealed.unwrap();
             assert_eq!(place.verify().files.len(), 1);
             place.heal().unwrap();
@@ -441,8 +442,8 @@ fn a_delta_is_never_taken_from_a_damaged_block() {
         write(&place.tree().join(name), &seed.bytes(8 * 4096));
     }
     seal(&place.options("rs:6+2"), &mut Silent).unwrap();
-    // The old content of the block that changes, a parity that it reaches, and a block that is not
-    // asked for.
+    // Damaged are the old content of the block that changes, a parity block that depends on it, and
+    // a block that the seal does not need.
     for (column, stripe) in [(0, 1), (6, 2), (3, 4)] {
         flip(&place.shard(column), BODY + stripe * 4096 + 9);
     }
@@ -454,7 +455,8 @@ fn a_delta_is_never_taken_from_a_damaged_block() {
     age(&place.tree().join("a"), 1_700_000_000);
     let report = place.reseal();
     assert_eq!(report.stripes_touched, 3);
-    // Blocks in the way were written again; unread ones are still to be healed.
+    // Damaged blocks that the seal needed were written again; the one that it did not read must
+    // still be healed.
     let wrong: Vec<u64> = place.verify().shards.iter().map(|shard| shard.wrong_blocks).collect();
     assert_eq!(wrong, [0, 0, 0, 1, 0, 0, 0, 0]);
     place.heal().unwrap();
@@ -480,7 +482,8 @@ fn sealing_again_reads_and_writes_only_what_changed() {
         let run = |place: &Place| {
             let disk = FaultDisk::new(place.dir.path(), Faults::default());
             let world = World { disk: &disk, threads: 1 };
-            // One block of many is changed below, which is asked about otherwise.
+            // Only one block of many changes below, which would be refused as suspect without this
+            // option.
             let options =
                 SealOptions { accept_changes: true, ..SealOptions::new(vec![place.tree()], place.out()) };
             let report = world.seal(&options, &mut Silent).unwrap();
@@ -491,7 +494,7 @@ fn sealing_again_reads_and_writes_only_what_changed() {
         assert_eq!((disk.bytes_written(), report.source_bytes_read, report.generation), (0, 0, 1));
         assert!((0..40).all(|i| disk.bytes_read(&format!("/f{i}")) == 0));
 
-        // One byte of one file.
+        // One byte of one file changes.
         let path = place.tree().join("f7");
         let mut bytes = fs::read(&path).unwrap();
         bytes[50_000] ^= 1;
@@ -500,14 +503,14 @@ fn sealing_again_reads_and_writes_only_what_changed() {
         let (report, disk) = run(&place);
         assert_eq!((report.changed, report.stripes_touched, report.generation), (1, 1, 2), "{code}");
         assert!((0..40).filter(|i| *i != 7).all(|i| disk.bytes_read(&format!("/f{i}")) == 0));
-        // The file twice, once to find its changes; a few blocks; the manifests.
+        // Read: the file twice, once to find its changes. Written: a few blocks and the manifests.
         let manifests = 8 * 20_000;
         assert!(report.source_bytes_read <= 100_000 + 2 * 4096 + 4096);
         assert!(disk.bytes_written() < 16 * 4096 + 4 * manifests, "{code}: {}", disk.bytes_written());
         place.assert_restores();
         assert!(place.verify().clean);
 
-        // A file that is gone gives its place to a new one of its size.
+        // A new file of the same size gets the blocks of a removed file.
         let stripes = report.stripes;
         fs::remove_file(place.tree().join("f3")).unwrap();
         run(&place);
@@ -606,10 +609,10 @@ fn unsealing_overwrites_nothing_unless_told() {
         "what is right is not rewritten"
     );
     assert_eq!(fs::read(place.target().join("one")).unwrap(), [7]);
-    // Existing files of the same content are left alone.
+    // Existing files with the right content are left alone.
     let report = unseal(&options(false), &mut Silent).unwrap();
     assert_eq!((report.files, report.dirs, report.links, report.already_there), (0, 0, 0, 13));
-    // A link in place of a directory leads elsewhere.
+    // A link in place of a directory would lead elsewhere.
     fs::remove_dir_all(place.target().join("deep")).unwrap();
     std::os::unix::fs::symlink(place.dir.path(), place.target().join("deep")).unwrap();
     let error = unseal(&options(true), &mut Silent).unwrap_err();
@@ -680,7 +683,8 @@ fn other_paths_than_those_sealed_are_told_from_a_set_that_is_not_there() {
         assert!(text.contains(&sealed) && text.contains("exactly these paths"), "{text}");
         assert!(!text.contains("leave"), "{text}");
     }
-    // The first path names the set: another order does not find it, but the error names it.
+    // The name of the set is that of the first path. In another order the set is not found, but the
+    // error names it.
     for names in [&["two", "one"][..], &["three", "one", "two"]] {
         let text = seal(&options(names), &mut Silent).unwrap_err().to_string();
         assert!(text.contains(&format!("but 'one', sealed from {sealed}")), "{text}");
@@ -798,7 +802,8 @@ fn reports_are_json_and_back() {
     assert_eq!(serde_json::from_str::<VerifyReport>(&text).unwrap(), report);
 }
 
-/// A documented limit: in mode beside the old content of a changed file is not there to be checked.
+/// A documented limit: in mode beside the old content of a changed file no longer exists, so it
+/// cannot be checked.
 #[test]
 fn without_checksums_beside_the_files_rot_shows_as_long_as_an_equation_is_left() {
     for (changed, shows) in [(&["a"][..], true), (&["a", "b"], false)] {
@@ -823,7 +828,7 @@ fn without_checksums_beside_the_files_rot_shows_as_long_as_an_equation_is_left()
     }
 }
 
-/// Turns the names of the first shards round, and makes headers unreadable under some of them.
+/// Rotates the names of the first shards, and makes the headers of some of them unreadable.
 fn exchange_names_and_lose_headers(columns: usize, lost: &[usize]) -> Place {
     let place = sealed("rs:3+2", Mode::Full, true);
     let parked = place.out().join("parked");
@@ -851,7 +856,7 @@ fn a_shard_without_a_header_is_not_replaced_where_names_were_exchanged() {
     assert!(fs::read(&report.moved_aside[0].to).unwrap() == file);
     place.heal().unwrap();
     assert!(place.verify().clean);
-    // More is lost than the code tolerates: repaired headers would still help.
+    // More is lost than the code tolerates, but repaired headers would still help.
     let place = exchange_names_and_lose_headers(5, &[0, 1, 2]);
     let before = shards(&place.out());
     assert!(matches!(place.heal(), Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. })));

@@ -1,5 +1,5 @@
-//! Claim: bad blocks of an original are written where they are: inode, links, holes and owner stay.
-//! Killed at any moment each block is the old or the new one, and the next heal finishes.
+//! Claim: bad blocks of an original are written in place: inode, links, holes and owner are kept.
+//! After a kill at any moment each block is the old or the new one, and the next heal finishes.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 const BLOCK: usize = 4096;
 
-/// A set beside a file of 48 blocks, the first eight of which are a hole, and a small one.
+/// Seals a file of 48 blocks, the first eight of which are a hole, and a small file, beside parity.
 fn sealed() -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -47,10 +47,10 @@ fn modified(path: &Path) -> SystemTime {
     fs::metadata(path).unwrap().modified().unwrap()
 }
 
-/// Three bad blocks that do not show in the times of the file.
+/// Damages three blocks without changing the mtime of the file.
 fn spoil_film(place: &Place) {
     for at in [9 * BLOCK + 17, 20 * BLOCK, 47 * BLOCK + 5] {
-        // In two sectors, so that a torn write leaves neither.
+        // In two sectors, so that a torn write leaves a mix of the old and the new block.
         flip(&film(place), at as u64);
         flip(&film(place), at as u64 + 2000);
     }
@@ -73,7 +73,7 @@ fn bad_blocks_are_written_where_they_are() {
     let after = fs::metadata(film(&place)).unwrap();
     assert_eq!((after.ino(), after.nlink(), after.blocks()), (before.ino(), 2, before.blocks()));
     assert_eq!((after.mtime(), after.mtime_nsec()), (before.mtime(), before.mtime_nsec()));
-    // Three blocks, and in the journal each twice.
+    // The three blocks are written to the file, and twice to the journal.
     let written = disk.bytes_written();
     assert!(written < 10 * BLOCK as u64, "{written} bytes for three blocks");
     assert!(!repair(&place).exists() && place.verify().clean);
@@ -112,7 +112,7 @@ fn a_touched_file_keeps_its_replaced_blocks_beside_it() {
     assert!(kept[block.clone()] == touched[block.clone()] && kept[..block.start].iter().all(|&b| b == 0));
     assert_eq!(modified(&aside), modified(&film(&place)));
     assert!(fs::metadata(&aside).unwrap().blocks() * 512 < 4 * BLOCK as u64, "the rest is a hole");
-    // With half of its blocks different it is another file, which is kept as a whole.
+    // If half of its blocks differ, it counts as another file, which is kept as a whole.
     fs::remove_file(&aside).unwrap();
     (0..20).for_each(|i| flip(&film(&place), (10 + i) * BLOCK as u64));
     let other = fs::read(film(&place)).unwrap();
@@ -122,7 +122,7 @@ fn a_touched_file_keeps_its_replaced_blocks_beside_it() {
     assert_ne!(fs::metadata(film(&place)).unwrap().ino(), inode);
 }
 
-/// Kills a heal in copies of a place after each number of operations.
+/// Kills a heal after each number of operations, each time in a copy of the place.
 fn killed(start: &Place, faults: Faults, mut judge: impl FnMut(&Place, u64)) -> u64 {
     for after in 0.. {
         for seed in 0..4 {
@@ -168,7 +168,7 @@ fn a_repair_that_is_killed_leaves_the_old_or_the_new_blocks_and_is_finished() {
                 matches!(verified, Err(Fault { kind: FaultKind::Pending, .. })),
                 "after {after}: {verified:?}"
             );
-            // The new content is in the journal: it needs no parity.
+            // The journal has the new content, so no parity is needed.
             (0..2).for_each(|column| fs::remove_file(place.shard(4 + column)).unwrap());
             fs::copy(start.shard(4), place.shard(4)).unwrap();
             spoil(&place.shard(4), pantile_format::BODY_OFFSET, 27 * BLOCK as u64);
@@ -183,7 +183,7 @@ fn a_repair_that_is_killed_leaves_the_old_or_the_new_blocks_and_is_finished() {
         assert!(!repair(place).exists());
     });
     assert!(operations > 8 && pending > 10 && torn > 0, "{operations} {pending} {torn}");
-    // It would notice.
+    // The test would detect a missing sync of the journal.
     let unsynced = Faults { skip_sync_of: Some(".repair.tmp"), ..Faults::default() };
     let mut failures = 0;
     killed(&start, unsynced, |place, _| {
@@ -193,7 +193,8 @@ fn a_repair_that_is_killed_leaves_the_old_or_the_new_blocks_and_is_finished() {
     assert!(failures > 0, "not noticed: the journal gets its name before it is durable");
 }
 
-/// A place in which a repair was cut off, with its journal.
+/// Returns a place in which a repair was cut off, with its journal, and the right content of the
+/// file.
 fn cut_off() -> (Place, Vec<u8>) {
     let start = sealed();
     let whole = fs::read(film(&start)).unwrap();
@@ -218,7 +219,7 @@ fn cut_off() -> (Place, Vec<u8>) {
 
 #[test]
 fn edits_after_a_cut_off_repair_are_kept() {
-    // In another block, and in one of those of the journal.
+    // Another program writes to another block, or to a block that the journal has.
     for at in [30 * BLOCK, 20 * BLOCK + 7] {
         let (place, whole) = cut_off();
         let file = fs::File::options().write(true).open(film(&place)).unwrap();
@@ -295,7 +296,7 @@ fn a_file_made_again_from_parity_has_holes_where_it_is_zero() {
     heal_in(&System::new().world(), &place).unwrap();
     assert!(fs::read(film(&place)).unwrap() == whole);
     assert_eq!(fs::metadata(film(&place)).unwrap().blocks(), blocks);
-    // All of it zero, the last part of a block too.
+    // A file of zeros, whose last block is not full.
     let hole = place.tree().join("hole");
     fs::File::create(&hole).unwrap().set_len(100 * BLOCK as u64 + 1).unwrap();
     age(&hole, 1_600_000_000);

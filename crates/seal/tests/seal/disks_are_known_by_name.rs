@@ -1,11 +1,11 @@
-//! Claim: a set knows its disks by names; a path is where a disk is now.
+//! Claim: a set identifies its disks by names; their paths can change.
 
 use crate::common::*;
 use pantile_seal::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Three disks with some files each, sealed beside them.
+/// Three disks with some files each, sealed beside their parity.
 struct Shelf {
     place: Place,
     disks: Vec<PathBuf>,
@@ -48,7 +48,7 @@ impl Shelf {
         self.path(to)
     }
 
-    /// Asserts that only the list of disks was written.
+    /// Asserts that the seal changed only the list of disks.
     fn assert_cheap(&self, report: &SealReport) {
         assert_eq!((report.added, report.changed, report.removed), (0, 0, 0), "{report:?}");
         assert_eq!((report.stripes_touched, report.shard_bytes_read), (0, 0), "{report:?}");
@@ -65,7 +65,7 @@ fn a_renamed_mount_point_costs_the_list_of_disks() {
     let shelf = Shelf::new(["d1", "d2", "d3"], "raid5:3");
     let films = shelf.move_disk("d1", "films");
     let now = [films.clone(), shelf.disks[1].clone(), shelf.disks[2].clone()];
-    // No name shows that they are the same: the error gives the arguments for it.
+    // No name matches the moved disk, so the error gives the arguments that identify it.
     let refused = shelf.seal(&now, |_| ()).unwrap_err();
     assert!(
         refused.what.starts_with("disk d1 of the set") && refused.what.contains("is not known"),
@@ -75,14 +75,14 @@ fn a_renamed_mount_point_costs_the_list_of_disks() {
     let report = shelf.seal(&now, |options| options.moved = true).unwrap();
     shelf.assert_cheap(&report);
     assert!(shelf.place.verify().clean);
-    // By its name, the others where they were.
+    // One disk is given by its name; the other disks are where they were.
     let films = shelf.move_disk("films", "mnt/films");
     let report = shelf.seal(&[], |options| options.disks = vec![named("d1", &films)]).unwrap();
     shelf.assert_cheap(&report);
     let info = open_set(&shelf.place.set()).unwrap();
     assert_eq!(info.disk_names, ["d1", "d2", "d3"]);
     assert_eq!(info.sources[0], films.display().to_string());
-    // And all where they were.
+    // All disks are where they were.
     write(&films.join("new"), b"new");
     let report = shelf.seal(&[], |_| ()).unwrap();
     assert_eq!((report.added, report.removed), (1, 0), "{report:?}");
@@ -109,7 +109,7 @@ fn the_order_of_paths_means_nothing() {
     assert_eq!(open_set(&shelf.place.set()).unwrap().disk_names, ["d1", "d2", "d3"]);
 }
 
-/// As disks of a pool have them.
+/// All disks have a folder of the same name, as is usual for the disks of a pool.
 #[test]
 fn one_folder_name_on_every_disk_makes_three_disks() {
     let shelf = Shelf::new(["disk1/films", "disk2/films", "disk3/films"], "raid5:3");
@@ -131,7 +131,7 @@ fn a_disk_is_healed_by_its_name_where_it_is_now() {
     let want = picture(&shelf.path("d2/sub"));
     fs::remove_dir_all(shelf.path("d2")).unwrap();
     fs::remove_file(shelf.path("d3/sub/f1")).unwrap();
-    // Not mounted: there is no place to write to.
+    // The disk is not mounted: there is no place to write to.
     let set = SetPaths { disks: vec![named("d2", &shelf.path("mnt"))], ..shelf.place.set() };
     let options =
         |set: &SetPaths, select: Select| HealOptions { set: set.clone(), select, ..Default::default() };
@@ -149,14 +149,14 @@ fn a_disk_is_healed_by_its_name_where_it_is_now() {
     assert!(report.files_healed.iter().all(|path| path.contains("/mnt/")), "{report:?}");
     assert_eq!(picture(&shelf.path("mnt/sub")), want);
     assert!(!shelf.path("d3/sub/f1").exists(), "only that disk was asked for");
-    // It is known from then on.
+    // From then on the disk is known at its new path.
     shelf.place.heal().unwrap();
     let report = shelf.place.verify();
     assert!(report.clean, "{report:?}");
     assert_eq!(report.sources[1], shelf.path("mnt").display().to_string());
 }
 
-/// Without a record only named disks are known.
+/// Without a record only the named disks are known.
 #[test]
 fn without_a_record_every_disk_is_asked_for() {
     let shelf = Shelf::new(["d1", "d2", "d3"], "raid5:3");
@@ -176,7 +176,7 @@ fn a_new_disk_gets_the_name_that_it_is_given() {
     let other = shelf.path("elsewhere/d1");
     fs::create_dir_all(&other).unwrap();
     write(&other.join("f"), b"another disk");
-    // A path of the name of a disk that is known is not taken for another one.
+    // A path with the name of another known disk is not confused with it.
     let refused =
         shelf.seal(&[other.clone(), shelf.disks[1].clone(), shelf.disks[2].clone()], |_| ()).unwrap_err();
     assert!(refused.what.starts_with("disk d1 of the set was sealed from"), "{refused}");

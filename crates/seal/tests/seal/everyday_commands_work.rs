@@ -1,5 +1,5 @@
-//! Claim: one file or folder can be restored, healed and listed; a rehearsal reports the later
-//! changes; unselected paths are left out.
+//! Claim: a single file or folder can be restored, healed and listed; a rehearsal reports the
+//! changes that the seal then makes; paths that are not selected are left alone.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// Folders `a` and `b` with twelve files each, and two files beside them.
+/// Makes folders `a` and `b` with twelve files each, and two files beside them.
 fn place() -> Place {
     let place = Place::new();
     for dir in ["a", "b"] {
@@ -45,7 +45,7 @@ fn a_rehearsal_reports_the_later_changes_and_writes_nothing() {
     assert_eq!(told.changes.len() as u64, told.added);
     let done = seal(&place.options("rs:3+2"), &mut Silent).unwrap();
     assert_eq!((told.files, told.added, told.stripes), (done.files, done.added, done.stripes));
-    // One of each kind, and paths that change their kind.
+    // One change of each kind, and paths that change their kind.
     write(&place.tree().join("a/00.raw"), &Seed(900).bytes(7000));
     fs::remove_file(place.tree().join("a/01.raw")).unwrap();
     fs::rename(place.tree().join("b/02.raw"), place.tree().join("b/other.raw")).unwrap();
@@ -63,7 +63,7 @@ fn a_rehearsal_reports_the_later_changes_and_writes_nothing() {
     assert_eq!(names(&told.changes, Change::Removed), set(&["a/01.raw", "notes.txt", "scratch.tmp"]));
     assert_eq!(names(&told.changes, Change::Renamed), set(&["b/other.raw"]));
     let done = seal(&again, &mut Silent).unwrap();
-    // A path that was renamed was added, and one was removed.
+    // A renamed path counts as one added and one removed.
     assert_eq!((done.added, done.changed, done.removed, done.renamed), (4, 1, 4, 1));
     assert_eq!((told.added, told.changed, told.removed), (done.added, done.changed, done.removed));
     assert_eq!((told.generation, told.stripes), (done.generation, done.stripes));
@@ -89,7 +89,7 @@ fn files_that_fit_a_pattern_are_not_sealed() {
     ] {
         assert_eq!(place.target().join(path).exists(), is_there, "{path}");
     }
-    // Paths that are left out from now on are not gone, in any number.
+    // Paths that are left out from now on do not count as gone, however many there are.
     let all = SealOptions { left_out: Some(without(vec!["*.raw".into()])), ..place.again() };
     assert_eq!(seal(&all, &mut Silent).unwrap().files, 2);
     for bad in ["", "# remark"] {
@@ -113,7 +113,7 @@ fn patterns_stay_until_they_are_given_again() {
     assert!(place.verify().files.is_empty(), "{:?}", place.verify().files);
     let again = place.reseal();
     assert_eq!((again.excluded, again.files, again.generation), (2, first.files, 1));
-    // Told alone, with no other change, it is kept.
+    // Patterns that are given without any other change are stored too.
     let only = LeftOut { patterns: vec!["*.tmp".into()], other_systems: true };
     let told = seal(&SealOptions { left_out: Some(only.clone()), ..place.again() }, &mut Silent).unwrap();
     assert!(told.excluded == 1 && told.generation > again.generation, "{told:?}");
@@ -144,7 +144,7 @@ fn many_files_that_are_gone_are_not_forgotten_without_being_asked() {
     let place = place();
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
     let before = shards(&place.out());
-    // A directory that was a mount point: it is there and empty.
+    // A former mount point: the directory exists, but is empty.
     for i in 0..12 {
         fs::remove_file(place.tree().join(format!("a/{i:02}.raw"))).unwrap();
     }
@@ -152,7 +152,7 @@ fn many_files_that_are_gone_are_not_forgotten_without_being_asked() {
     let is_it = |error: &Fault| error.what.contains("/a is empty now, and 12 files");
     assert!(is_it(&error), "{error}");
     assert_eq!(shards(&place.out()), before);
-    // More than half of all, of a source that is not empty.
+    // More than half of all files of a source that is not empty are gone.
     fs::remove_dir(place.tree().join("a")).unwrap();
     for i in 0..3 {
         fs::remove_file(place.tree().join(format!("b/{i:02}.raw"))).unwrap();
@@ -167,7 +167,7 @@ fn many_files_that_are_gone_are_not_forgotten_without_being_asked() {
     }
     let options = SealOptions { removed_max: FilesMax::Files(15), ..place.again() };
     assert_eq!(seal(&options, &mut Silent).unwrap().files, 11);
-    // All of it: the words of the fault help here, too.
+    // All files are gone: the hint of the fault helps here too.
     fs::remove_dir_all(place.tree()).unwrap();
     fs::create_dir(place.tree()).unwrap();
     let error = seal(&place.again(), &mut Silent).unwrap_err();
@@ -198,7 +198,7 @@ fn many_files_that_were_changed_are_refused_on_request() {
     assert!(error.to_string().contains("--changed-max 100%"), "{error}");
     assert_eq!(shards(&place.out()), before, "nothing is written");
     assert_eq!(seal(&place.again(), &mut Silent).unwrap().changed, 6);
-    // Files that are only read again are not changed.
+    // Files that are only read again do not count as changed.
     let all = SealOptions { read_all: true, ..limited };
     seal(&all, &mut Silent).unwrap();
 }
@@ -239,7 +239,7 @@ fn one_file_or_folder_is_restored_with_the_directories_it_lies_in() {
     assert_eq!(restore(patterns(&["*.raw", "!01.raw"])).unwrap().files, 22);
     let error = restore(patterns(&["b/", "nosuch"])).unwrap_err();
     assert!(error.what.contains("fits 'nosuch'"), "{error}");
-    // Losses elsewhere are harmless, with checksums and without.
+    // Losses elsewhere do no harm, with checksums and without.
     let listing = list(&place.set(), &patterns(&["*.txt"])).unwrap();
     let paths: Vec<(&str, &str, u64)> =
         listing.paths.iter().map(|p| (p.path.as_str(), p.kind.as_str(), p.bytes)).collect();
@@ -265,7 +265,7 @@ fn one_original_is_healed_and_no_more_is_read_than_that_needs() {
     assert!(!place.tree().join("b/05.raw").exists(), "nobody asked for it");
     let read = disk.bytes_read(".raw");
     assert!(read <= 6 * 2 * 4096, "{read} bytes of {}", 24 * 6000);
-    // By the path of the original, by a folder, and a rotten file.
+    // By the path of the original; by a folder; and a rotten file.
     let heal_these = |paths: Vec<PathBuf>| {
         let select = Select { paths, ..Select::default() };
         heal(&HealOptions { set: place.set(), select, ..Default::default() }, &mut Silent)
@@ -293,11 +293,11 @@ fn right_files_are_not_written_again() {
     let disk = FaultDisk::new(place.dir.path(), Faults::default());
     let world = World { disk: &disk, threads: 1 };
     let report = world.unseal(&options, &mut Silent).unwrap();
-    // Rights are not changed in place: the file may have another name elsewhere.
+    // Permissions are not changed in place, since the file may have another name elsewhere.
     assert_eq!((report.files, report.already_there), (2, 24));
     let notes = fs::metadata(place.tree().join("notes.txt")).unwrap().len();
     assert_eq!(disk.bytes_written(), 6004 + notes, "only what is wrong is written");
-    // Directories changed their times when something was written in them.
+    // Directories are excluded, since their mtime changes when something is written in them.
     let files = |root: PathBuf| picture(&root).into_iter().filter(|(_, text)| text.starts_with("file"));
     assert!(files(place.tree()).eq(files(place.target())));
 }
@@ -335,7 +335,7 @@ fn names_that_are_not_utf_8_are_told_apart_and_can_be_chosen() {
     let listing = list(&place.set(), &Select::default()).unwrap();
     let told: BTreeSet<&str> = listing.paths.iter().map(|path| path.path.as_str()).collect();
     assert_eq!(told, BTreeSet::from(["", "caf\\xe8", "caf\\xe9", "caf\\x5cxe9"]));
-    // The text of a report and the name itself both choose.
+    // A path can be selected by the text in a report, and by the name itself.
     for (path, name) in [(OsStr::new("caf\\xe9"), bytes[0]), (OsStr::from_bytes(bytes[1]), bytes[1])] {
         let select = Select { paths: vec![path.into()], ..Select::default() };
         heal(&HealOptions { set: place.set(), select, ..Default::default() }, &mut Silent).unwrap();

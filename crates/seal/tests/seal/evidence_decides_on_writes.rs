@@ -11,7 +11,7 @@ use std::path::Path;
 const BODY: u64 = pantile_format::BODY_OFFSET;
 const BLOCK: u64 = 4096;
 
-/// One file over all data columns of this many stripes.
+/// Seals one file that fills all data columns of this many stripes.
 fn sealed(code: &str, stripes: u64, checksums: bool) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -57,7 +57,7 @@ fn two_wrong_columns_make_heal_write_nothing() {
             );
             assert!(shards(&place.out()) == before, "{code}: something was written");
         }
-        // The good ones still give everything.
+        // The remaining good blocks still suffice for everything.
         (0..2).for_each(|column| fs::remove_file(place.shard(column)).unwrap());
         place.assert_restores();
     }
@@ -80,7 +80,7 @@ fn a_byte_proves_too_little_and_is_repaired_only_by_a_guess_that_is_said() {
         .collect();
     assert_eq!(told, [(1, 5, false), (2, 45, true)]);
     assert!(!found.clean && !found.recoverable && found.needs_heal);
-    // Certain findings are repaired, the byte is left.
+    // The certain findings are repaired; the single wrong byte is left.
     let report = mend(&place, false).unwrap();
     assert_eq!((report.blocks_repaired, report.blocks_left, report.stripes_guessed), (1, 1, 0));
     assert!(fs::read(place.shard(3)).unwrap() == whole[Path::new("tree.03.shard")]);
@@ -120,7 +120,7 @@ fn a_lost_shard_is_not_made_from_a_stripe_in_doubt_and_called_right() {
     fs::remove_file(place.shard(5)).unwrap();
     spoil(&place.shard(1), BODY + 3 * BLOCK, 500);
     assert_eq!(mend(&place, false).unwrap().blocks_left, 1);
-    // The stripe's content is unknown, and checksums show that.
+    // The content of the stripe is unknown, and the checksums record that.
     let found = place.verify();
     assert_eq!((found.shards[5].wrong_blocks, found.shards[1].wrong_blocks), (1, 1));
     place.heal().unwrap();
@@ -135,7 +135,7 @@ fn a_forged_checksum_does_not_hide_from_the_equations() {
         let mut bytes = fs::read(place.shard(1)).unwrap();
         let block = &mut bytes[(BODY + BLOCK) as usize..(BODY + 2 * BLOCK) as usize];
         let crc = Crc64::of(block);
-        // Beside the eight bytes that make the checksum fit, or far from them.
+        // The change is beside the eight bytes that make the checksum fit, or far from them.
         let at = if far { 4 } else { 4080 };
         block[at..at + 3].copy_from_slice(b"999");
         forge(block, crc);
@@ -147,7 +147,7 @@ fn a_forged_checksum_does_not_hide_from_the_equations() {
             let StripeVerdict::Located { columns, .. } = &finding.verdict else { panic!("{finding:?}") };
             assert_eq!((finding.stripe, columns.as_slice()), (1, &[1][..]));
         }
-        // Three bytes alone are too few.
+        // Three wrong bytes alone are too little evidence.
         assert_eq!((found.recoverable, found.shards[1].wrong_blocks), (!far, u64::from(!far)));
         mend(&place, far).unwrap();
         assert!(shards(&place.out()) == whole);
@@ -155,7 +155,8 @@ fn a_forged_checksum_does_not_hide_from_the_equations() {
     }
 }
 
-/// Two disks with a file each, a parity, no checksums; the file of the second is lost.
+/// Makes two disks with a file each and parity, without checksums; the file of the second disk is
+/// lost.
 fn without_checksums(code: &str) -> (Place, Vec<u8>) {
     let place = Place::new();
     let dirs = [place.dir.path().join("d1"), place.dir.path().join("d2")];
@@ -189,7 +190,7 @@ fn files_computed_without_checksums_from_a_touched_file_are_named_as_doubtful() 
     assert!(healed(&place) != lost);
     let [doubtful] = &report.doubtful[..] else { panic!("{report:?}") };
     assert!(doubtful.path.ends_with("d2/f") && doubtful.reason.contains("d1/f"), "{doubtful:?}");
-    // One more equation shows an error: no block is written.
+    // With one more equation the error is detected, and no block is written.
     let (place, _) = without_checksums("raid6:2");
     flip(&place.dir.path().join("d1/f"), 999);
     let report = place.heal().unwrap();

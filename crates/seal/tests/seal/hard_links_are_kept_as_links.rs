@@ -1,4 +1,4 @@
-//! Claim: names of one file are sealed once and come back as names of one file.
+//! Claim: hard links are sealed once and restored as hard links.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Names of files by inode: those of one file have one number.
+/// Returns a number for each name: names of one file have the same number.
 fn names(tree: &Path) -> BTreeMap<PathBuf, usize> {
     let mut inodes = Vec::new();
     let mut names = BTreeMap::new();
@@ -26,7 +26,7 @@ fn names(tree: &Path) -> BTreeMap<PathBuf, usize> {
     names
 }
 
-/// One file of many names, one of two names in different directories, and one of one name.
+/// Makes a file of many names, one of two names in different directories, and one of one name.
 fn linked(tree: &Path) {
     fs::create_dir_all(tree.join("d")).unwrap();
     write(&tree.join("many00"), &Seed(1).bytes(11_000));
@@ -45,7 +45,7 @@ fn place(mode: Mode, checksums: bool) -> (Place, SealReport) {
     (place, report)
 }
 
-/// The whole tree by content, and which names are of one file.
+/// Returns the content of the whole tree, and the numbers of the names.
 fn look(place: &Place) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, usize>) {
     let all = picture(&place.tree()).into_iter().filter(|(_, text)| !text.starts_with("dir")).collect();
     (all, names(&place.tree()))
@@ -112,7 +112,7 @@ fn lost_names_come_back_as_names_of_the_file() {
             assert!(stays, "{lost:?}: the file that was there is the one that stays");
             assert!(place.verify().clean, "{lost:?}");
         }
-        // By one of its names alone.
+        // A file is selected by one of its names.
         for name in ["many00", "many07", "d/two"] {
             fs::remove_file(place.tree().join(name)).unwrap();
         }
@@ -147,7 +147,7 @@ fn rot_is_repaired_under_all_names() {
     };
     aside(&place.tree());
     assert_eq!(look(&place), want);
-    // The name with the content is lost, and the file behind the others is rotten.
+    // The first name is lost, and the file behind the other names is rotten.
     rot("many03");
     fs::remove_file(place.tree().join("many00")).unwrap();
     place.heal().unwrap();
@@ -183,7 +183,7 @@ fn names_that_come_and_go_cost_no_content() {
     let report = place.reseal();
     assert_eq!((report.removed, report.changed, report.stripes_touched), (1, 0, 0), "{report:?}");
     place.assert_restores();
-    // Two files become one: no file is gone, and room is free.
+    // One of two files becomes a hard link to the other: no name is gone, and blocks are free.
     fs::remove_file(place.tree().join("one")).unwrap();
     fs::hard_link(place.tree().join("two"), place.tree().join("one")).unwrap();
     let report = place.reseal();
@@ -192,7 +192,8 @@ fn names_that_come_and_go_cost_no_content() {
     assert_eq!(names(&place.target()), names(&place.tree()));
 }
 
-/// Names drawn by a seed come, go and are replaced; the restored tree is the one sealed last.
+/// Names are added, removed and replaced by a seed; the restored tree is the one that was sealed
+/// last.
 #[test]
 fn any_change_of_names_is_sealed_and_restored() {
     for (number, mode) in [(1, Mode::Full), (2, Mode::Beside), (3, Mode::Full)] {

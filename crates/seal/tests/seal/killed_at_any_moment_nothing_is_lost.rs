@@ -1,6 +1,6 @@
-//! Claim: killed after any number of operations, with unsynced writes kept, dropped or torn, the
-//! state before or the state after is there in full. And the test would notice: planted bugs are
-//! caught.
+//! Claim: after a kill at any number of operations, with unsynced writes kept, dropped or torn, the
+//! set has either the whole state before or the whole state after. Planted bugs prove that the test
+//! would detect a loss.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -28,7 +28,7 @@ fn small_tree_c() -> Vec<u8> {
     seed.bytes(30_000)
 }
 
-/// Changes, grows, shrinks, removes and adds.
+/// Changes files, and makes them grow, shrink, disappear and appear.
 fn change_tree(place: &Place) {
     let mut seed = Seed(6);
     let mut a = fs::read(place.tree().join("a")).unwrap();
@@ -47,18 +47,18 @@ fn world(disk: &FaultDisk) -> World<'_> {
     World { disk, threads: 1 }
 }
 
-/// Files restored from the shards alone, if possible.
+/// Returns the files restored from the shards alone, if that is possible.
 fn restored(place: &Place) -> Option<Picture> {
     place.unseal().ok().map(|_| contents(picture(&place.target())))
 }
 
-/// Files and their content; times of directories change with every attempt.
+/// Returns the files and their content, since the mtimes of directories change with every attempt.
 fn contents(picture: Picture) -> Picture {
     picture.into_iter().filter(|(_, text)| text.starts_with("file")).collect()
 }
 
-/// Runs `act` from one start with a crash after every number of operations; `judge` examines the
-/// rest.
+/// Runs `act` on copies of one start, with a crash after every number of operations; `judge`
+/// examines what is left.
 fn crash_everywhere(
     start: &Place,
     faults: Faults,
@@ -92,7 +92,7 @@ fn strays(place: &Place) -> usize {
     picture(&place.tree()).into_keys().filter(is_stray).count()
 }
 
-/// Finishes a decided change, as any writing command does.
+/// Finishes a decided change, as any command that writes does.
 fn finish(set: SetPaths, place: &Place) {
     let target = place.dir.path().join("finished");
     let _ = fs::remove_dir_all(&target);
@@ -107,7 +107,7 @@ fn reseal_in(world: &World<'_>, place: &Place) {
     let _ = world.seal(&place.again(), &mut Silent);
 }
 
-/// A sealed tree that was changed since, in a place whose paths stay valid when it is copied.
+/// Returns a sealed tree that was changed later. Its paths stay valid when the place is copied.
 fn changed_set(code: &str, mode: Mode) -> (Place, Picture, Picture) {
     let place = Place::new();
     small_tree(&place);
@@ -152,7 +152,7 @@ fn seals_to_several_directories_that_are_killed_leave_all_or_nothing() {
         if !is_first {
             seal(&more(&start, start.options("rs:3+2")), &mut Silent).unwrap();
             change_tree(&start);
-            // Copied files have no links, and need no copies.
+            // The links are removed: copied places have none, and need none here.
             for dir in all(&start).paths {
                 let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
                 names.filter(|path| path.is_symlink()).for_each(|link| fs::remove_file(link).unwrap());
@@ -187,7 +187,7 @@ fn a_first_seal_that_is_killed_leaves_nothing_or_all_and_can_be_run_again() {
             assert_eq!(found, tree, "after {after}");
         }
         assert_eq!(contents(picture(&place.tree())), tree);
-        // Whatever was left, sealing again works and all is there.
+        // Whatever the crash left, sealing again works, and all shards are present.
         seal(&place.options("rs:3+2"), &mut Silent).unwrap();
         let left = fs::read_dir(place.out()).unwrap().count();
         assert_eq!(left, 5, "after {after}: something was left behind");
@@ -244,7 +244,8 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
     let mut seen = [0, 0];
     let (_, failures) = crash_everywhere(&start, Faults::default(), 2, act, |place, after| {
         finish(place.set(), place);
-        // The columns of the first two are good in each state: one of them comes back.
+        // The columns of the first two sources are right in each state, so one of these can be lost
+        // and recovered.
         let sources = open_set(&place.set()).unwrap().sources.len();
         seen[sources - 2] += 1;
         let lost = dir(place, 1).join("f");
@@ -264,7 +265,8 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
     assert!(seen.iter().all(|&n| n > 3), "{seen:?}");
 }
 
-/// Opening the set while more shards than tolerable are missing must not lose them for good.
+/// Opening the set while more shards are missing than the code tolerates must not lose them for
+/// good.
 #[test]
 fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {
     let (start, old, new) = changed_set("rs:3+2", Mode::Full);
@@ -385,7 +387,7 @@ fn foreign_files_with_a_journals_name_are_left_alone() {
     place.heal().unwrap();
     place.assert_restores();
     assert_eq!(fs::read(&diary).unwrap(), b"dear diary");
-    // One by the set's name is looked at.
+    // A journal with the set's name is examined.
     fs::write(place.out().join("tree.journal"), "dear diary").unwrap();
     let refused = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
     assert!(matches!(refused, Err(Fault { kind: FaultKind::BadJournal, .. })), "{refused:?}");
@@ -420,7 +422,7 @@ fn a_file_in_the_journals_place_refuses_a_first_seal() {
     fs::create_dir(&taken).unwrap();
     assert!(refused().contains("is no journal"));
     fs::remove_dir(&taken).unwrap();
-    // The journal of a first seal whose shards went away.
+    // The journal of a first seal whose shards were removed afterwards.
     for after in 0.. {
         let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
         let _ = world(&disk).seal(&place.options("rs:3+2"), &mut Silent);
@@ -439,8 +441,8 @@ fn a_file_in_the_journals_place_refuses_a_first_seal() {
     place.assert_restores();
 }
 
-/// A sealed tree in which a file was renamed since, beside other changes if so wanted; the tree
-/// before and after.
+/// Returns a sealed tree in which a file was renamed later, with other changes if `others` is set;
+/// and the tree before and after.
 fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
     let place = Place::new();
     small_tree(&place);
@@ -450,7 +452,7 @@ fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
     let old = contents(picture(&place.tree()));
     if others {
         change_tree(&place);
-        // As it was sealed: it is renamed, without other changes.
+        // Without other changes: the file is as it was sealed, and only renamed.
         write(&place.tree().join("d/c"), &small_tree_c());
         write(&place.tree().join("d/c2"), &Seed(7).bytes(90_000));
     }
@@ -467,7 +469,7 @@ fn a_file_that_was_renamed_keeps_its_blocks() {
         let disk = FaultDisk::new(place.dir.path(), Faults::default());
         let report = world(&disk).seal(&place.again(), &mut Silent).unwrap();
         assert_eq!((report.renamed, report.stripes_touched), (1, 0), "{mode:?}");
-        // Read once, to know that it is the same.
+        // The file is read once, to recognise its content.
         assert_eq!(disk.bytes_read("/moved"), 30_000, "{mode:?}");
         assert!(place.verify().clean, "{mode:?}");
         fs::remove_file(place.tree().join("a")).unwrap();
@@ -480,7 +482,7 @@ fn a_file_that_was_renamed_keeps_its_blocks() {
             assert_eq!(contents(picture(&place.tree())), new);
         }
     }
-    // Content of the same length that differs late is no rename.
+    // A file of the same length that differs only near its end is not a rename.
     let (place, _, _) = renamed_set(Mode::Full, false);
     let mut bytes = fs::read(place.tree().join("e/moved")).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -527,7 +529,7 @@ fn a_seal_again_beside_the_files_that_is_killed_can_be_run_again() {
         Faults::default(),
         3,
         |world, place| {
-            // The place was copied: the sources are where they are now.
+            // The place was copied, so the sources are at their new paths.
             reseal_in(world, place);
         },
         |place, after| {
@@ -549,7 +551,8 @@ fn a_heal_that_is_killed_loses_nothing() {
     seal(&start.options("rs:3+2"), &mut Silent).unwrap();
     let tree = contents(picture(&start.tree()));
     fs::remove_file(start.shard(1)).unwrap();
-    // One block each of three more, in different stripes: the replacements must be durable first.
+    // One block each of three other shards, in different stripes: their replacements must become
+    // durable first.
     for (column, stripe) in [(0, 0), (3, 1), (4, 2)] {
         flip(&start.shard(column), pantile_format::BODY_OFFSET + stripe * 4096 + 7);
     }
@@ -573,7 +576,7 @@ fn names_that_are_given_back_are_found_at_any_moment() {
     small_tree(&start);
     seal(&start.options("rs:3+2"), &mut Silent).unwrap();
     let whole = shards(&start.out());
-    // Two circles: 0 and 1, and the others.
+    // The names form two cycles: 0 and 1, and the others.
     for (from, to) in [(0, 5), (1, 0), (5, 1), (2, 5), (3, 2), (4, 3), (5, 4)] {
         fs::rename(start.shard(from), start.shard(to)).unwrap();
     }
@@ -604,18 +607,19 @@ fn replacing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     let rotten = fs::read(start.tree().join("d/c")).unwrap();
     let set = |place: &Place| SetPaths { disks: at(&[place.tree()]), ..place.set() };
     let act = |world: &World<'_>, place: &Place| {
-        // In a copy everything looks touched: with so few blocks it may be another file, which is
-        // kept aside and replaced as a whole.
+        // In a copy every file looks touched. Since this one has few blocks, it may be another
+        // file: it is kept aside and replaced as a whole.
         let _ = world.heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent);
     };
     let mut seen = 0;
     let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
         let now = fs::read(place.tree().join("d/c")).unwrap();
         assert!(now == rotten || now == whole);
-        // Its leftovers beside the files are never sealed, and the next run removes them.
+        // Leftovers of the killed heal are never sealed, and the next heal removes them.
         let left = strays(place);
         seen += left;
-        // It wrote to the directory, whose files would be read, and the rotten one refused.
+        // The heal changed the mtime of the directory. Then its files would be read again, and the
+        // rotten one would be refused.
         make_shards_younger(place);
         // Healing with named sources keeps the replaced content beside the healed file.
         assert!((4..=5).contains(&place.reseal().files));
@@ -627,8 +631,8 @@ fn replacing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     assert!(seen > 5, "{seen}");
 }
 
-/// Files that are healed as one batch, in more directories than are synced one by one: rotten and
-/// lost ones.
+/// Makes rotten and lost files that are healed as one batch. Their directories are too many to be
+/// synced one by one.
 fn many_broken_originals(count: u64) -> (Place, Picture) {
     let start = Place::new();
     for i in 0..count {
@@ -651,7 +655,7 @@ fn many_broken_originals(count: u64) -> (Place, Picture) {
 }
 
 fn heal_the_copy(world: &World<'_>, place: &Place) -> Result<HealReport, Fault> {
-    // In a copy everything looks touched, and healed files would be kept aside.
+    // In a copy every file looks touched, and replaced files would be kept aside.
     make_shards_younger(place);
     let set = SetPaths { disks: at(&[place.tree()]), ..place.set() };
     world.heal(&HealOptions { set, ..Default::default() }, &mut Silent)
@@ -662,19 +666,19 @@ fn healing_many_originals_that_is_killed_leaves_each_as_it_was_or_whole() {
     let (start, whole) = many_broken_originals(12);
     let broken = contents(picture(&start.tree()));
     let act = |world: &World<'_>, place: &Place| drop(heal_the_copy(world, place));
-    // In the copy no record says who sealed it: replaced files are kept beside.
+    // The copy has no record of who sealed it, so replaced files are kept aside.
     let contents = |picture: Picture| -> Picture {
         let is_kept = |path: &Path| path.to_string_lossy().contains(".before-heal");
         contents(picture).into_iter().filter(|(path, _)| !is_kept(path)).collect()
     };
-    // Each file after the loss of power: as before, or whole.
+    // After the loss of power each file is as before, or restored.
     let is_sound = |place: &Place| {
-        // A repair in place that was cut off: blocks and times are mixed.
+        // A repair in place was cut off: blocks and times can be mixed.
         if place.out().join("tree.repair").exists() {
             return true;
         }
         let now = contents(picture(&place.tree()));
-        // Replaced files are kept beside: the change may not have been rot.
+        // Replaced files are kept aside, since the change may not have been rot.
         let others = [".pantile-", ".before-heal"];
         let own = |path: &&PathBuf| !others.iter().any(|other| path.to_string_lossy().contains(other));
         let is_either =
@@ -690,7 +694,8 @@ fn healing_many_originals_that_is_killed_leaves_each_as_it_was_or_whole() {
         heal_the_copy(&System::new().world(), place).unwrap();
         assert_eq!(strays(place), 0);
         let healed = contents(picture(&place.tree()));
-        // A second time, if it was killed after it had kept one.
+        // If the heal was killed after it had kept a file aside, the next one keeps it a second
+        // time.
         let kept_of =
             |path: &PathBuf| path.to_string_lossy().split_once(".before-heal").map(|kept| kept.0.to_owned());
         let (kept, healed): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -712,11 +717,12 @@ fn many_originals_are_healed_with_few_syncs() {
     let disk = FaultDisk::new(start.dir.path(), Faults::default());
     heal_the_copy(&world(&disk), &start).unwrap();
     assert_eq!(contents(picture(&start.tree())), whole);
-    // Content and names of those made again; of those repaired in place also the journal.
+    // Synced are the contents and names of replaced files, and for those repaired in place also the
+    // journal.
     assert!(disk.syncs() <= 7, "{} syncs for 24 files", disk.syncs());
 }
 
-/// True if a set during a change is old or new, and sound.
+/// True if a set during a change is in the old or the new state, and consistent.
 fn is_sound(place: &Place, old: &Picture, new: &Picture) -> bool {
     let Some(found) = restored(place) else { return false };
     let Ok(verified) = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent) else {
@@ -764,7 +770,7 @@ fn a_full_disk_at_any_moment_is_one_clear_error_and_loses_nothing() {
                     .filter(|name| name.to_string_lossy().ends_with(".tmp"))
                     .count()
             };
-            // The error names the present files.
+            // The error names the files that are present.
             match done {
                 Ok(_) => {
                     assert!(after > 20);
@@ -797,7 +803,7 @@ fn a_full_disk_at_any_moment_is_one_clear_error_and_loses_nothing() {
 fn a_shard_that_cannot_be_opened_for_a_moment_is_not_left_behind_in_silence() {
     for mode in [Mode::Full, Mode::Beside] {
         let (start, old, _) = changed_set("rs:3+2", mode);
-        // So much that the table of files has to move before it can be appended.
+        // The file is so large that the metadata must move before its stripes can be appended.
         write(&start.tree().join("long"), &Seed(7).bytes(200_000));
         let new = contents(picture(&start.tree()));
         let mut seen = [0; 2];
@@ -853,7 +859,8 @@ fn a_journal_does_not_undo_what_was_healed_without_it() {
             }
             continue;
         }
-        // As if it lay in another directory: one shard is lost and healed, then two more are lost.
+        // The journal is in another directory. One shard is lost and healed, then two more are
+        // lost.
         let aside = place.dir.path().join("aside");
         fs::rename(&journal, &aside).unwrap();
         fs::remove_file(place.shard(2)).unwrap();
@@ -876,7 +883,7 @@ fn a_journal_does_not_undo_what_was_healed_without_it() {
     assert!(tried > 3 && left > 0, "{tried} tried, {left} left alone");
 }
 
-/// A heal without the journal must not make it useless, and reports it if it is needed.
+/// A heal without the journal must not make the journal useless, and reports it if it is needed.
 #[test]
 fn a_heal_without_the_journal_does_not_undo_it() {
     for (mode, lost) in [
@@ -897,7 +904,7 @@ fn a_heal_without_the_journal_does_not_undo_it() {
             if disk.operations() < after {
                 break;
             }
-            // There are two commits: the table of files moves first.
+            // There are two commits: the metadata moves first.
             let journal = place.out().join("tree.journal");
             if !journal.exists() {
                 continue;
@@ -915,7 +922,7 @@ fn a_heal_without_the_journal_does_not_undo_it() {
                 Mode::Full => restored(&place),
                 Mode::Beside => {
                     let _ = heal(&options, &mut Silent);
-                    // Before that the set is of the old files, which were changed.
+                    // Before that generation the set has the old files, which were changed.
                     if open_set(&options.set).unwrap().generation < 3 {
                         continue;
                     }

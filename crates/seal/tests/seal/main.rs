@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of the crate that need no separate process, in one program.
 
 mod a_copy_is_no_rename;
 mod a_lost_source_comes_back;

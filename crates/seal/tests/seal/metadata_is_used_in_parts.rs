@@ -1,6 +1,5 @@
-//! Claim: metadata with several copies is read from the good parts of all copies. Headers,
-//! manifests and check tables without a whole copy are as good as whole ones as long as each part
-//! is good somewhere.
+//! Claim: metadata is read from the good parts of all its copies. Headers, manifests and check
+//! tables without an intact copy are fully used as long as each part is good in some copy.
 
 use crate::common::*;
 use pantile_format::ShardHeader;
@@ -37,7 +36,7 @@ fn spoil_copies(place: &Place, column: usize, at: u64, len: u64) {
     header(place, column).meta_copies().into_iter().for_each(|copy| spoil(place, column, copy + at, len));
 }
 
-/// Damages another part of the manifest in every shard; no copy is whole afterwards.
+/// Damages a different part of the manifest in every shard, so that no copy is intact afterwards.
 fn spoil_manifests(place: &Place, columns: usize) {
     for column in 0..columns {
         let part = header(place, column).manifest_len / columns as u64;
@@ -45,14 +44,14 @@ fn spoil_manifests(place: &Place, columns: usize) {
     }
 }
 
-/// The set without the copy of its manifest that is kept beside the record.
+/// Removes the copy of the manifest that is kept beside the record.
 fn forget_kept(place: &Place) {
     fs::remove_dir_all(place.records()).unwrap();
 }
 
 #[test]
 fn manifests_of_which_no_copy_is_whole_still_tell_everything() {
-    // With the piece tables, and without a good one.
+    // With the piece tables, and without an intact one.
     for (has_pieces, code, columns) in
         [(false, "rs:4+2", 6), (true, "rs:4+2", 6), (false, "raid5:2", 3), (true, "mirror:2", 2)]
     {
@@ -78,8 +77,7 @@ fn manifests_of_which_no_copy_is_whole_still_tell_everything() {
 
 #[test]
 fn more_damage_than_choices_can_be_tried_for_is_borne_by_pieces() {
-    // Every other piece of one shard and the others of the second, each in many places; the third
-    // has none of it.
+    // Each piece of the manifest is intact in only one of the three shards.
     let place = sealed("raid5:2", 400);
     for column in 0..3 {
         let header = header(&place, column);
@@ -107,7 +105,7 @@ fn a_manifest_that_is_bad_in_one_place_everywhere_is_refused() {
 fn a_shard_whose_start_is_gone_is_known_by_its_end() {
     let place = sealed("rs:4+2", 20);
     let whole: Vec<Vec<u8>> = (0..6).map(|column| fs::read(place.shard(column)).unwrap()).collect();
-    // More shards than tolerable have neither copy at their start.
+    // In more shards than the code tolerates, both header copies at the start are damaged.
     (0..4).for_each(|column| spoil(&place, column, 0, 8192));
     let found = place.verify();
     assert!(
@@ -115,7 +113,7 @@ fn a_shard_whose_start_is_gone_is_known_by_its_end() {
         "{found:?}"
     );
     place.assert_restores();
-    // Sealing again writes by way of the first copies: it asks for healing.
+    // Sealing again writes to the copies at the start, so it requires healing first.
     write(&place.tree().join("new"), b"new");
     assert!(matches!(seal(&place.again(), &mut Silent), Err(Fault { kind: FaultKind::NeedsHeal, .. })));
     place.heal().unwrap();
@@ -153,7 +151,7 @@ fn a_damaged_last_copy_is_found_and_mended() {
 fn a_check_table_damaged_in_part_costs_the_blocks_of_that_part_alone() {
     let place = Place::new();
     fs::create_dir_all(place.tree()).unwrap();
-    // More parity blocks than one piece of the table holds checksums of.
+    // There are more parity blocks than one piece of the check table has checksums.
     write(&place.tree().join("large"), &Seed(1).bytes(5 << 20));
     let mut options = place.options("rs:2+2");
     options.block_len = Some(4096);

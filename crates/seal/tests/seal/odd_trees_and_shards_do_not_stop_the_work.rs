@@ -1,4 +1,4 @@
-//! Claims: an odd file, shard or name is named, and does not stop the work on the others.
+//! Claims: an odd file, shard or name is reported, and does not stop the work on the others.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -20,7 +20,7 @@ fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
     place
 }
 
-/// The temporary files anywhere below a directory.
+/// Returns the temporary files below a directory, at any depth.
 fn strays(root: PathBuf) -> Vec<PathBuf> {
     let is_stray = |path: &PathBuf| path.to_string_lossy().contains(".pantile-");
     picture(&root).into_keys().filter(is_stray).collect()
@@ -41,7 +41,7 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert!(report.blocks_reconstructed > 0 && report.unchecked, "{code}");
         assert_same_trees(&place.tree(), &place.target());
     }
-    // One parity: an error shows, but not its place. Only the files of that stripe are not
+    // With one parity, an error is detected but not located. Only the files in that stripe are not
     // restored.
     let place = sealed("raid5:4", Mode::Full, false);
     flip(&place.shard(2), BODY + 100);
@@ -58,12 +58,12 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert!(report.not_restored.iter().all(|lost| *path != *lost.path), "{path:?}");
     }
     assert!(!report.blind);
-    // A user who knows the wrong shard leaves it out.
+    // A user who knows the wrong shard can omit it.
     let paths = (0..5).filter(|&column| column != 2).map(|column| place.shard(column)).collect();
     let set = SetPaths { paths, ..SetPaths::default() };
     let _ = fs::remove_dir_all(place.target());
     let options = UnsealOptions { set, target: place.target(), overwrite: false, ..Default::default() };
-    // Then no equation is left, and the report says so.
+    // Then no spare equation is left, and the report says so.
     assert!(unseal(&options, &mut Silent).unwrap().blind);
     assert_same_trees(&place.tree(), &place.target());
 }
@@ -99,7 +99,7 @@ fn names_of_any_length_are_restored_and_healed() {
 #[test]
 fn one_file_that_cannot_be_restored_does_not_stop_the_others() {
     let place = sealed("rs:3+2", Mode::Full, true);
-    // A directory where the temporary files of one directory would be.
+    // A directory has the name of the temporary files in one of the directories.
     let deepest = "deep/er/still/deeper/and/deeper";
     fs::create_dir_all(place.target().join(deepest).join(stray_of(&place))).unwrap();
     let options =
@@ -127,8 +127,8 @@ fn leftovers_of_killed_commands_are_not_sealed_and_removed_by_heal() {
         ] {
             fs::write(left, b"half of a file").unwrap();
         }
-        // One with a similar name is a file of the user, and one of another set is not ours to
-        // remove.
+        // A file with a similar name belongs to the user, and one of another set must not be
+        // removed.
         let other = place.tree().join(".pantile-00000000-0000-4000-8000-000000000000.tmp");
         write(&other, b"of another set");
         write(&place.tree().join(".pantile-notes.tmp"), b"mine");
@@ -186,7 +186,7 @@ fn a_shard_that_cannot_be_opened_is_missing_with_its_reason_and_the_work_goes_on
         assert_same_trees(&place.tree(), &place.target());
         let again = world.seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
         assert!(again.to_string().contains("columns 1 cannot be used"), "{again}");
-        // Others are healed; the obstacle is named, and still there.
+        // The other shards are healed. The obstacle is named, and left in place.
         flip(&place.shard(4), BODY + 9);
         let options = HealOptions { set: place.set(), ..Default::default() };
         match world.heal(&options, &mut Silent) {
@@ -203,14 +203,14 @@ fn a_shard_that_cannot_be_opened_is_missing_with_its_reason_and_the_work_goes_on
         assert!(elsewhere.join("tree.01.shard").exists(), "{i}");
         assert_eq!(strays(place.dir.path().to_path_buf()), Vec::<PathBuf>::new());
     }
-    // If none can be opened, the first reason is the answer.
+    // If no shard can be opened, the error gives the first reason.
     let place = Place::new();
     fs::create_dir_all(place.shard(0)).unwrap();
     let error = open_set(&place.set()).unwrap_err().to_string();
     assert!(error.contains("it is a directory") && error.contains("one good shard"), "{error}");
 }
 
-/// A command that names one directory twice was kept out by its own lock.
+/// A command that named one directory twice was once kept out by its own lock.
 #[test]
 fn a_directory_that_is_named_by_two_paths_is_one() {
     let place = sealed("rs:3+2", Mode::Full, true);
@@ -233,7 +233,7 @@ fn a_directory_that_is_named_by_two_paths_is_one() {
         let found = verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap();
         assert!(found.clean, "{found:?}");
     }
-    // Another command that works there is still kept out.
+    // If another command works there, the lock still keeps this one out.
     let lock = fs::File::create(place.out().join(".pantile.lock")).unwrap();
     lock.lock().unwrap();
     let set = SetPaths { paths: vec![link, place.out()], ..SetPaths::default() };
@@ -241,7 +241,7 @@ fn a_directory_that_is_named_by_two_paths_is_one() {
     assert!(matches!(heal(&options, &mut Silent), Err(Fault { kind: FaultKind::Busy, .. })));
 }
 
-/// Moves each of five shards to a directory of its own, by a name.
+/// Moves each of five shards to a separate directory, under the name that `name` returns.
 fn to_disks(place: &Place, name: impl Fn(usize) -> OsString) -> Vec<PathBuf> {
     let disks: Vec<PathBuf> = (0..5).map(|i| place.dir.path().join(format!("disk{i}"))).collect();
     for (column, disk) in disks.iter().enumerate() {
@@ -257,7 +257,7 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
     let disks = to_disks(&place, |column| format!("of column {column}").into());
     for (column, disk) in disks.iter().enumerate() {
         let shard = disk.join(format!("of column {column}"));
-        // One link is relative, one leads to a link.
+        // One link is relative, and one leads to another link.
         match column {
             0 => symlink("../disk0/of column 0", place.shard(0)).unwrap(),
             1 => {
@@ -279,8 +279,8 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
         assert!(is_link(column) && place.verify().clean, "{column}");
     }
     place.assert_restores();
-    // A link without a target, on an existing disk: the shard is rebuilt at the target if that has
-    // the shard's name.
+    // A link has no target, but its disk exists: the shard is rebuilt at the target if the target
+    // has the shard's name.
     for (column, disk) in disks.iter().enumerate() {
         fs::remove_file(disk.join(format!("of column {column}"))).unwrap();
         fs::remove_file(place.shard(column)).unwrap();
@@ -291,7 +291,7 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
         assert!(is_link(column) == (column < 4) && place.verify().clean, "{column}");
         assert!(to.exists() == (column < 4));
     }
-    // A link to a shard of another set is moved aside; that shard stays.
+    // A link to a shard of another set is moved aside; that shard is not changed.
     let other = sealed("rs:3+2", Mode::Full, true);
     let foreign = fs::read(other.shard(2)).unwrap();
     fs::remove_file(place.shard(2)).unwrap();
@@ -301,7 +301,7 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
     assert!(fs::read(other.shard(2)).unwrap() == foreign);
 }
 
-/// Runs something once, as soon as work is under way.
+/// Runs a function once, as soon as work is under way.
 struct Meanwhile<F: FnMut()>(Option<F>);
 
 impl<F: FnMut()> Progress for Meanwhile<F> {
@@ -313,7 +313,7 @@ impl<F: FnMut()> Progress for Meanwhile<F> {
     }
 }
 
-/// Runs something whenever work goes on.
+/// Runs a function at every report of progress.
 struct Always<F: FnMut()>(F);
 
 impl<F: FnMut()> Progress for Always<F> {
@@ -343,8 +343,8 @@ fn commands_on_links_and_on_their_shards_exclude_each_other() {
     seal(&place.again(), &mut meanwhile).unwrap();
     assert!(matches!(seen, Some(Err(Fault { kind: FaultKind::Busy, .. }))), "{seen:?}");
     assert!(matches!(healed, Some(Err(Fault { kind: FaultKind::Busy, .. }))), "{healed:?}");
-    // The other way round no writer waits for a reader, which notices the change; readers do not
-    // exclude each other.
+    // If the reader comes first, the writer does not wait for it, and the reader detects the
+    // change. Readers do not exclude each other.
     let (mut sealed, mut seen) = (None, None);
     write(&place.tree().join("two more"), &Seed(6).bytes(50_000));
     let mut meanwhile = Meanwhile(Some(|| {
@@ -359,14 +359,14 @@ fn commands_on_links_and_on_their_shards_exclude_each_other() {
     let mut meanwhile = Meanwhile(Some(|| seen = Some(verify(&read, &mut Silent).unwrap().clean)));
     all += usize::from(verify(&read, &mut meanwhile).unwrap().clean);
     assert_eq!((seen, all), (Some(true), 1));
-    // Restoring to a directory of a shard does not block itself.
+    // A command that restores into the directory of a shard does not lock itself out.
     let options =
         UnsealOptions { set: place.set(), target: disks[3].clone(), overwrite: false, ..Default::default() };
     unseal(&options, &mut Silent).unwrap();
 }
 
-/// Two commands that healed to one directory, or restored to one with shards, wrote to one
-/// temporary file.
+/// Two commands that healed to one directory, or restored to one with shards, once wrote to the
+/// same temporary file.
 #[test]
 fn two_that_write_to_one_directory_keep_each_other_out() {
     let place = sealed("rs:3+2", Mode::Full, true);
@@ -391,7 +391,8 @@ fn two_that_write_to_one_directory_keep_each_other_out() {
             fs::remove_dir_all(&new).unwrap();
         }
         let mut second = None;
-        // As soon as the directory is there while the first is at work.
+        // The second command begins as soon as the directory exists, while the first one is at
+        // work.
         let mut meanwhile = Always(|| {
             if second.is_none() && new.exists() {
                 second = Some(heal(&heal_from(&copies[1]), &mut Silent));
@@ -403,7 +404,7 @@ fn two_that_write_to_one_directory_keep_each_other_out() {
         assert!(second.as_ref().is_some_and(|done| done.as_ref().is_err_and(busy)), "{second:?}");
         let whole = SetPaths { paths: vec![copies[0].clone(), new.clone()], ..SetPaths::default() };
         assert!(verify(&VerifyOptions { set: whole, ..Default::default() }, &mut Silent).unwrap().clean);
-        // Afterwards it is free, and its content is not touched.
+        // Afterwards the lock is free, and the content of the directory was not changed.
         let again = heal(&heal_from(&copies[1]), &mut Silent);
         assert!(matches!(again, Err(Fault { kind: FaultKind::NotHealed(_), .. })), "{again:?}");
     }
@@ -424,14 +425,15 @@ fn two_that_write_to_one_directory_keep_each_other_out() {
 fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let place = sealed("raid6:4", Mode::Full, true);
     let whole = shards(&place.out());
-    // 4 as 2, 3 as 4: names come back one after the other.
+    // Shard 4 has the name of 2, and 3 has that of 4: they get their names back one after the
+    // other.
     fs::remove_file(place.shard(2)).unwrap();
     fs::rename(place.shard(4), place.shard(2)).unwrap();
     fs::rename(place.shard(3), place.shard(4)).unwrap();
     let report = place.heal().unwrap();
     assert_eq!(report.shards_written.len(), 1);
     assert!(shards(&place.out()) == whole);
-    // Its own name is taken by a file that is no shard: it is named, and not replaced.
+    // A file that is not a shard has the name of shard 4: it is reported, and not replaced.
     fs::remove_file(place.shard(2)).unwrap();
     fs::rename(place.shard(4), place.shard(2)).unwrap();
     fs::write(place.shard(4), b"somebody's").unwrap();
@@ -439,14 +441,15 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let Err(Fault { kind: FaultKind::NotHealed(report), .. }) = place.heal() else { panic!("healed") };
     assert!(report.not_healed[0].reason.contains("column 4 has this name"), "{report:?}");
     assert!(fs::read(place.shard(2)).unwrap() == good);
-    // A broken one under the name of another, which it replaced: both are rebuilt under their own.
+    // A broken shard has replaced another one and has its name: both are rebuilt under their own
+    // names.
     let place = sealed("raid6:4", Mode::Full, true);
     let whole = shards(&place.out());
     fs::File::options().write(true).open(place.shard(1)).unwrap().set_len(10_000).unwrap();
     fs::rename(place.shard(1), place.shard(3)).unwrap();
     assert_eq!(place.heal().unwrap().shards_written.len(), 2);
     assert!(shards(&place.out()) == whole);
-    // Two links to one place: one shard cannot be two, however often it is tried.
+    // Two links lead to one file, which cannot be two shards, however often heal is run.
     let one = place.dir.path().join("one");
     fs::rename(place.shard(0), &one).unwrap();
     fs::remove_file(place.shard(5)).unwrap();
@@ -469,7 +472,8 @@ fn a_shard_that_is_healed_elsewhere_takes_nobodys_place() {
     let Err(Fault { kind: FaultKind::NotHealed(report), .. }) = refused else { panic!("{refused:?}") };
     assert!(report.not_healed[0].reason.contains("another directory"), "{report:?}");
     assert!(shards(&other.out()) == theirs && other.verify().clean);
-    // Where the others lie it is moved aside, by whatever name that directory is called.
+    // In the directory of the set's own shards, a foreign shard is moved aside, whichever path
+    // names that directory.
     fs::copy(other.shard(2), place.shard(2)).unwrap();
     let report = heal(&to(place.out().join(".")), &mut Silent).unwrap();
     assert!(fs::read(&report.moved_aside[0].to).unwrap() == fs::read(other.shard(2)).unwrap());
@@ -512,7 +516,7 @@ fn shards_that_were_moved_are_asked_for_where_sealing_looks_for_them() {
         assert!((column == 4) == text.contains("there is no set named 'tree'"), "{column}: {text}");
         assert!((column == 2) == text.contains("columns 0-2 are not in"), "{column}: {text}");
     }
-    // As it says.
+    // The links are made as the error proposes.
     for column in 0..5 {
         symlink(disk(column).join(place.shard(column).file_name().unwrap()), place.shard(column)).unwrap();
     }
@@ -524,8 +528,8 @@ fn shards_that_were_moved_are_asked_for_where_sealing_looks_for_them() {
     assert!(found.clean && found.superfluous.is_empty(), "{found:?}");
 }
 
-/// Gives the first shard the name of the second, the second that of the third, and the last that of
-/// the first.
+/// Rotates the names of some shards: the first gets the name of the second, and so on; the last
+/// gets that of the first.
 fn rotate_names(place: &Place, columns: &[usize]) {
     let aside = place.dir.path().join("aside");
     let last = columns.len() - 1;
@@ -552,7 +556,7 @@ fn shards_that_bear_the_names_of_others_are_named_and_get_their_own_back() {
         let healed = place.heal().unwrap();
         assert_eq!((healed.shards_renamed.len(), healed.shards_written.len()), (5, 0), "{healed:?}");
         assert!(shards(&place.out()) == whole && place.verify().clean);
-        // Sealing again does it as well, and leaves them to one that must be healed first.
+        // Sealing again gives the names back too, unless the set must be healed first.
         rotate_names(&place, &[0, 3, 2]);
         write(&place.tree().join("one more"), b"more");
         place.reseal();
@@ -574,7 +578,7 @@ fn a_copy_beside_a_shard_is_named_and_hides_nothing() {
     assert_eq!((found.superfluous[0].column, &found.superfluous[0].status), (3, &ShardStatus::Good));
     assert_eq!(found.superfluous[0].path, copy.display().to_string());
     assert_eq!(found.shards[3].path, place.shard(3).display().to_string());
-    // Damage of the shard is damage, whatever its copy is like.
+    // Damage of a shard counts as damage, even if a copy of the shard is intact.
     for spoil in [0, BODY + 4096] {
         use std::os::unix::fs::FileExt;
         let file = fs::File::options().write(true).open(place.shard(3)).unwrap();
@@ -589,24 +593,24 @@ fn a_copy_beside_a_shard_is_named_and_hides_nothing() {
         assert!(shards(&place.out()) == whole, "{spoil}");
         fs::rename(place.dir.path().join("kept"), &copy).unwrap();
     }
-    // More is lost than the code tolerates, but the copy has it.
+    // More is lost than the code tolerates, but the copy has the content of one shard.
     for column in [0, 1] {
         fs::remove_file(place.shard(column)).unwrap();
     }
     fs::write(place.shard(3), b"no header").unwrap();
     place.assert_restores();
     place.heal().unwrap();
-    // It does not stand in the way of sealing, and is an older state from then on.
+    // The copy does not hinder sealing, after which it is of an older state.
     write(&place.tree().join("one more"), b"more");
     place.reseal();
     let found = place.verify();
     assert!(found.clean, "{found:?}");
     assert_eq!(found.superfluous[0].status, ShardStatus::Stale { generation: 1 });
-    // One that the journal would take for the shard is not sealed beside.
+    // If the journal would confuse a copy with the shard, sealing is refused.
     fs::copy(place.shard(3), place.out().join("tree.3.shard")).unwrap();
     let error = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
     assert!(error.to_string().contains("tree.3.shard is called like a shard of the set"), "{error}");
-    // A link to the shard itself is no copy.
+    // A link to the shard itself does not count as a copy.
     fs::remove_file(place.out().join("tree.3.shard")).unwrap();
     fs::remove_file(&copy).unwrap();
     symlink(place.shard(3), place.out().join("link.shard")).unwrap();
@@ -648,7 +652,7 @@ fn a_file_that_was_touched_beside_its_parity_asks_for_sealing_not_for_healing() 
     );
     let healed = place.heal().unwrap();
     assert_eq!((healed.left_changed, healed.shards_written.len()), (vec!["large".to_string()], 0));
-    // With damage beside it, both.
+    // With damage as well, both are reported.
     flip(&place.shard(4), BODY + 10);
     let found = place.verify();
     assert!(found.needs_heal && found.needs_seal);
@@ -688,8 +692,8 @@ fn beside_its_parity_any_one_file_comes_back_after_a_long_life_unless_it_is_name
             let found = place.verify();
             assert!(found.clean, "{code}: {found:?}");
             assert_eq!(found.exposed_count as usize, found.exposed.len());
-            // At most nine blocks, where two columns have five stripes at least: each has room to
-            // lie apart.
+            // A file has at most nine blocks, and two columns have at least five stripes: so its
+            // blocks fit into different stripes.
             assert!(code != "rs:6+2" || (found.stripes >= 5 && found.exposed.is_empty()), "{found:?}");
             let mut came_back = 0;
             for i in 0..14 {
@@ -707,7 +711,7 @@ fn beside_its_parity_any_one_file_comes_back_after_a_long_life_unless_it_is_name
             assert!(came_back > 3, "{code}: {came_back}");
         }
     }
-    // A single file has no other beside it.
+    // A single file shares its stripes with no other file.
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
     write(&place.tree().join("film"), &Seed(1).bytes(100_000));
@@ -767,7 +771,7 @@ fn losses_of_a_code_whose_columns_differ_name_sets_that_are_enough() {
         let text = losses.to_string();
         let sentence = format!("bring back {}", losses.bring_back);
         assert!(text.contains(&sentence) || losses.any, "{code}: {text}");
-        // Its answer is right: with these back, the rest is healed.
+        // The advice is right: with these shards back, the others are healed.
         let whole = sealed(code, Mode::Full, true);
         let back: Vec<u64> = losses.enough[0].clone();
         assert_eq!(back.len() as u64, losses.bring_back, "{code}");
@@ -808,7 +812,7 @@ fn a_setuid_bit_is_kept_with_modes_alone_and_never_given() {
     assert_eq!(fs::read(&gone).unwrap(), fs::read(&rotten).unwrap());
 }
 
-/// Names can be made by steps that no system opens as one path.
+/// A path can be created step by step that is too long for any system to open at once.
 #[test]
 fn a_path_that_no_system_opens_is_left_out_and_said() {
     use rustix::fs::{AtFlags, Mode as Bits, OFlags, mkdirat, openat, unlinkat};
@@ -831,7 +835,7 @@ fn a_path_that_no_system_opens_is_left_out_and_said() {
     assert_eq!((again.unchanged, again.too_long_count), (1, 1));
     place.unseal().unwrap();
     assert_eq!(fs::read(place.target().join("a")).unwrap(), b"sealed all the same");
-    // The path is too long to be removed at once.
+    // The path is too long to be removed in one step.
     for dir in dirs.iter().rev().skip(1) {
         unlinkat(dir, name.as_str(), AtFlags::REMOVEDIR).unwrap();
     }

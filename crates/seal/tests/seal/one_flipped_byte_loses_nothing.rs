@@ -1,6 +1,6 @@
-//! Claim: metadata tolerates every loss of shards and originals that the code tolerates, and one
-//! flipped byte anywhere beside it. A flipped byte of a block counts as one lost block, and where
-//! that is more than the code tolerates the file is named and all others come back.
+//! Claim: metadata tolerates every loss of shards and originals that the code tolerates, with one
+//! flipped byte anywhere in addition. A flipped byte of a block counts as one lost block. If that
+//! is more than the code tolerates, the file is named, and all others are restored.
 
 use crate::common::*;
 use pantile_format::ShardHeader;
@@ -9,7 +9,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Flips a byte until it is dropped; neither time of the file counts, since no original is touched.
+/// Flips a byte until this is dropped. The mtime of the file may change, since the file is not an
+/// original.
 struct Flipped<'p>(&'p Path, u64);
 
 impl Flipped<'_> {
@@ -34,8 +35,8 @@ impl Drop for Flipped<'_> {
     }
 }
 
-/// The bytes of a shard with a meaning outside blocks: headers, and both copies of manifest, check
-/// table and piece table. Of the reserved bytes of a header every 97th.
+/// Returns the offsets in a shard of all metadata: headers, and both copies of manifest, check
+/// table and piece table. Of the reserved bytes of a header every 97th is taken.
 fn metadata_bytes(path: &Path) -> Vec<u64> {
     let header = ShardHeader::decode(&fs::read(path).unwrap()).unwrap();
     let of_header = |at: u64| (0..200).chain((200..4088).step_by(97)).chain(4088..4096).map(move |i| at + i);
@@ -44,7 +45,7 @@ fn metadata_bytes(path: &Path) -> Vec<u64> {
     headers.chain(header.meta_copies().into_iter().flat_map(|at| at..at + one)).collect()
 }
 
-/// All choices of `count` of some paths.
+/// Returns all choices of `count` of some paths.
 fn choices(paths: &[PathBuf], count: usize) -> Vec<Vec<PathBuf>> {
     let picked = |bits: u32| {
         let of = paths.iter().enumerate().filter(move |(i, _)| bits >> i & 1 == 1);
@@ -53,7 +54,7 @@ fn choices(paths: &[PathBuf], count: usize) -> Vec<Vec<PathBuf>> {
     (0..1u32 << paths.len()).filter(|bits| bits.count_ones() as usize == count).map(picked).collect()
 }
 
-/// Moves paths away, does something, and moves them back.
+/// Moves paths away, does some work, and moves the paths back.
 fn without(lost: &[PathBuf], work: impl FnOnce()) {
     let away = |path: &PathBuf| path.with_extension("lost");
     lost.iter().for_each(|path| fs::rename(path, away(path)).unwrap());
@@ -61,7 +62,7 @@ fn without(lost: &[PathBuf], work: impl FnOnce()) {
     lost.iter().for_each(|path| fs::rename(away(path), path).unwrap());
 }
 
-/// A set without a record of it: its files must suffice.
+/// A set without a record of it, so that its files must suffice.
 fn bare(place: &Place, sources: &[PathBuf]) -> SetPaths {
     SetPaths { disks: at(sources), ..SetPaths::dir(place.out()) }
 }
@@ -70,7 +71,7 @@ fn verdict(set: &SetPaths) -> Result<VerifyReport, Fault> {
     verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent)
 }
 
-/// Three small disks, and one shard for each parity of the code.
+/// Makes three small disks, and one shard for each parity of the code.
 fn disks(place: &Place, code: &str) -> Vec<PathBuf> {
     let disks: Vec<PathBuf> = (0..3).map(|i| place.dir.path().join(format!("disk{i}"))).collect();
     for (i, disk) in disks.iter().enumerate() {
@@ -101,7 +102,7 @@ fn disks_come_back_beside_any_flipped_byte_of_the_metadata() {
     disks_come_back_beside_flipped_bytes(1);
 }
 
-/// Flips each `step`-th byte of the metadata, from another first byte for each loss.
+/// Flips each `step`-th byte of the metadata; the first byte differs from loss to loss.
 fn disks_come_back_beside_flipped_bytes(step: usize) {
     for (code, tolerance) in [("raid5:3", 1), ("raid6:3", 2)] {
         let place = Place::new();
@@ -151,7 +152,7 @@ fn trees_come_back_beside_any_flipped_byte_of_the_metadata() {
     }
 }
 
-/// Heal repairs the findings of verify, and the set is whole again afterwards.
+/// Heal repairs the findings of verify, and the set is intact afterwards.
 #[test]
 fn a_lost_disk_is_healed_beside_a_flipped_byte() {
     let place = Place::new();
@@ -189,7 +190,7 @@ fn a_flipped_byte_of_a_block_is_one_lost_block_and_no_more() {
                         let _flipped = Flipped::new(shard, at);
                         let found = verdict(&set).unwrap();
                         assert_eq!(found.recoverable, count < 2, "{lost:?} {at}");
-                        // Both files may have a block in the one stripe.
+                        // Both files can have a block in this one stripe.
                         let stripes = found.losses.iter().map(|losses| losses.stripes);
                         assert!(stripes.sum::<u64>() <= 1, "{lost:?} {at}: {:?}", found.losses);
                     }
@@ -199,7 +200,7 @@ fn a_flipped_byte_of_a_block_is_one_lost_block_and_no_more() {
     }
 }
 
-/// A run of damage shorter than the distance of the copies, wherever it begins.
+/// Damages a run of bytes that is shorter than the distance between the copies, at any offset.
 #[test]
 fn a_run_of_64_kib_does_not_cost_the_manifest() {
     const RUN_BYTES: u64 = 64 << 10;
@@ -220,7 +221,7 @@ fn a_run_of_64_kib_does_not_cost_the_manifest() {
     }
 }
 
-/// Both copies in the only shard are gone: the one beside the record is read.
+/// If both copies in the only shard are damaged, the copy beside the record is read.
 #[test]
 fn the_copy_beside_the_record_is_read_where_no_shard_has_one() {
     let place = Place::new();
@@ -236,7 +237,7 @@ fn the_copy_beside_the_record_is_read_where_no_shard_has_one() {
     place.heal().unwrap();
     assert!(place.verify().clean);
     assert!(verdict(&bare(&place, &[])).is_ok());
-    // One of another state is not.
+    // A kept copy of another state is not used.
     header.meta_copies().into_iter().for_each(|at| spoil(&shard, at + 150, 1));
     let kept = fs::read_dir(place.records()).unwrap().map(|entry| entry.unwrap().path());
     let kept = kept.filter(|path| path.extension().is_some_and(|e| e == "manifest")).collect::<Vec<_>>();

@@ -1,5 +1,6 @@
-//! Claims: only unreadable blocks are lost; a cut time is no change; possible rot does not count as
-//! a change. A renamed file is not lost; and a newer state with too few shards is not overwritten.
+//! Claims: only unreadable blocks are lost; a truncated mtime does not count as a change; possible
+//! rot does not either. A renamed file is not lost, and a newer state with too few shards is not
+//! overwritten.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -9,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Files of these sizes, named f0, f1 and so on, beside parity.
+/// Seals files of these sizes, named f0, f1 and so on, beside parity.
 fn sealed(code: &str, sizes: &[usize]) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -45,7 +46,7 @@ fn one_unreadable_sector_of_an_original_costs_one_block() {
     }
 }
 
-/// Cuts the times of all files to a resolution in nanoseconds.
+/// Truncates the mtimes of all files to a resolution in nanoseconds.
 fn cut_times(tree: &Path, resolution: u64) {
     for entry in fs::read_dir(tree).unwrap() {
         let path = entry.unwrap().path();
@@ -67,7 +68,7 @@ fn times_that_a_coarser_file_system_cut_are_no_change_and_hide_no_rot() {
         let found = place.verify();
         assert_eq!(status(&found, "f0"), None, "{resolution}");
         assert_eq!(status(&found, "f1"), Some((FileStatus::Rotten, 1)), "{resolution}");
-        // Sealing does not take the rot in.
+        // Sealing refuses the rotten file.
         let refused = seal(&place.again(), &mut Silent);
         assert!(
             matches!(&refused, Err(Fault { kind: FaultKind::Suspect, what, .. }) if what.starts_with("1 file holds")),
@@ -84,7 +85,7 @@ fn a_file_of_which_all_blocks_but_few_are_as_sealed_may_be_rotten_or_changed_and
     let place = sealed("rs:4+2", &[60 * 4096, 60 * 4096, 60 * 4096, 4096]);
     let parity = shards(&place.out());
     let path = |i: usize| place.tree().join(format!("f{i}"));
-    // Few blocks, many blocks, more bytes, a single block.
+    // Changed are few blocks, many blocks, the length, and a file of a single block.
     flip(&path(0), 100_000);
     spoil(&path(1), 0, 30 * 4096);
     fs::write(path(2), [fs::read(path(2)).unwrap(), vec![1; 10]].concat()).unwrap();
@@ -96,7 +97,7 @@ fn a_file_of_which_all_blocks_but_few_are_as_sealed_may_be_rotten_or_changed_and
         assert_eq!(status(&found, &format!("f{i}")).unwrap().0, FileStatus::Changed, "{i}");
     }
     assert!(!found.clean && found.needs_seal && !found.needs_heal);
-    // Heal does not touch it, and seal does not take it.
+    // Heal does not change these files, and seal refuses the suspect one.
     let now = picture(&place.tree());
     assert_eq!(place.heal().unwrap().left_changed, ["f0", "f1", "f2", "f3"]);
     let refused = seal(&place.again(), &mut Silent);
@@ -108,13 +109,14 @@ fn a_file_of_which_all_blocks_but_few_are_as_sealed_may_be_rotten_or_changed_and
     let options = SealOptions { accept_changes: true, ..place.again() };
     assert_eq!(seal(&options, &mut Silent).unwrap().changed, 4);
     assert!(place.verify().clean);
-    // A time alone is no change of content.
+    // A changed mtime alone is not a change of content.
     age(&path(0), 1_000_000_001);
     assert_eq!(status(&place.verify(), "f0"), Some((FileStatus::Changed, 0)));
     place.reseal();
 }
 
-/// Such as the image of a virtual machine, a database or a tagged song.
+/// A program writes in place to files such as the image of a virtual machine, a database or a
+/// tagged song.
 #[test]
 fn a_file_that_a_program_wrote_in_place_is_a_change_and_is_sealed() {
     let place = sealed("rs:4+2", &[60 * 4096, 60 * 4096]);
@@ -143,14 +145,14 @@ fn renamed_originals_are_recognised_and_not_lost() {
         assert!(found.renamed[i].to.ends_with(&format!("other-{i}")));
     }
     assert!(found.files.iter().all(|file| file.status != FileStatus::New));
-    // No file is written twice, and the lost one is recovered with their help.
+    // No file is written again, and the lost file is recovered with the help of the renamed ones.
     place.heal().unwrap();
     assert!(picture(&place.tree()) == before);
     let lost = fs::read(place.tree().join("f5")).unwrap();
     fs::remove_file(place.tree().join("f5")).unwrap();
     assert_eq!(place.heal().unwrap().files_healed.len(), 1);
     assert!(fs::read(place.tree().join("f5")).unwrap() == lost);
-    // One that was changed as well is another file.
+    // A renamed file that was also changed is another file.
     flip(&place.tree().join("other-0"), 5);
     let found = place.verify();
     assert_eq!(status(&found, "f0").unwrap().0, FileStatus::Missing);
@@ -169,7 +171,7 @@ fn newer_shards_among_old_copies_are_called_newer_and_kept() {
     place.reseal();
     let new = shards(&place.out());
     let generation = place.verify().generation;
-    // Of the new state two shards are there, of the old one three.
+    // Two shards have the new state, three have the old one.
     let put = |from: &std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>,
                columns: std::ops::Range<usize>| {
         for column in columns {
@@ -190,12 +192,12 @@ fn newer_shards_among_old_copies_are_called_newer_and_kept() {
         "{report:?}"
     );
     assert!(shards(&place.out()) == mixed, "something was written");
-    // A third one comes back, which completes the newer state: older shards are healed.
+    // A third shard of the newer state returns, so that it is recoverable: older shards are healed.
     put(&new, 4..5);
     place.heal().unwrap();
     assert!(place.verify().clean && place.verify().generation == generation);
     place.assert_restores();
-    // On request the older state is restored whole.
+    // On request the whole older state is restored.
     put(&new, 0..2);
     put(&old, 2..5);
     heal(&HealOptions { set: place.set(), yes: true, ..Default::default() }, &mut Silent).unwrap();
@@ -212,7 +214,7 @@ fn newer_shards_whose_manifests_cannot_be_read_hold_back_the_healing_of_original
     let old = shards(&place.out());
     write(&place.tree().join("one more"), &Seed(8).bytes(20_000));
     place.reseal();
-    // The old shard of one column, the new one of the other, without its manifest.
+    // One column has its old shard; another one has its new shard, without a manifest.
     let columns: Vec<usize> = (0..5).filter(|&column| place.shard(column).exists()).collect();
     let (older, newer) = (place.shard(columns[0]), place.shard(columns[1]));
     fs::write(&older, &old[Path::new(older.file_name().unwrap())]).unwrap();
@@ -252,7 +254,7 @@ fn a_directory_in_which_something_is_put_back_has_its_time_again() {
     for name in ["whole/a", "more/a"] {
         fs::remove_file(place.tree().join(name)).unwrap();
     }
-    // Something came since: the time of that stays.
+    // A file was added in the meantime, so the directory keeps its present mtime.
     write(&place.tree().join("more/new"), b"new");
     age(&place.tree().join("more"), 300);
     let came = time("more");

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 
-/// Keeps the warnings.
+/// Records the warnings.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -28,7 +28,7 @@ impl Heard {
     }
 }
 
-/// A week in a folder that all users can write to: no command is refused, and each warns once.
+/// Runs all commands in a folder that all users can write to: none is refused, and each warns once.
 fn a_week(place: &Place, writer: &str) {
     let warned = |heard: Heard| {
         let texts = heard.texts();
@@ -81,11 +81,11 @@ fn root_seals_and_heals_in_the_folders_of_a_user() {
     give(&place.out());
     give(&place.tree());
     a_week(&place, "user 65534 can change the shards in ");
-    // A shard that was made again is for the owner of the others.
+    // A shard that root rebuilt belongs to the owner of the other shards.
     assert_eq!(fs::metadata(place.shard(4)).unwrap().uid(), USER);
 }
 
-/// Shards restored from an old backup are named before they are written to.
+/// Shards that were restored from an old backup are reported before they are written to.
 #[test]
 fn a_state_that_was_not_sealed_last_is_named() {
     let place = sealed(Mode::Full);

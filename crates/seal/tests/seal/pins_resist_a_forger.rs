@@ -1,5 +1,6 @@
-//! Claims: a forgery with fitting checksums does not fit a pin. Forged blocks are named and healed
-//! from pinned ones, and a forged manifest is refused. A pin itself is read with suspicion.
+//! Claims: a forgery with correct checksums does not match a pin. Forged blocks are reported and
+//! healed from pinned ones, and a forged manifest is refused. A pin itself may be forged, and is
+//! checked.
 
 use crate::common::*;
 use pantile_format::{Crc64, FormatError, Manifest, Part, ShardHeader, piece_sums};
@@ -14,7 +15,7 @@ fn pin_of(place: &Place) -> PathBuf {
     place.dir.path().join("kept elsewhere")
 }
 
-/// A sealed set, and its pin.
+/// Makes a sealed set and its pin.
 fn pinned(code: &str, mode: Mode, checksums: bool) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -42,7 +43,7 @@ fn mend(place: &Place) -> Result<HealReport, Fault> {
     heal(&HealOptions { set: held(place), ..Default::default() }, &mut Silent)
 }
 
-/// Changes a block of a file and gives it its checksum back.
+/// Changes a block of a file, and makes its checksum correct again.
 fn forge_block(path: &Path, at: u64) {
     let time = fs::metadata(path).unwrap().modified().unwrap();
     let mut bytes = fs::read(path).unwrap();
@@ -68,7 +69,8 @@ fn forged_blocks_do_not_fit_and_are_healed_from_what_does() {
     assert_eq!(wrong, [1, 0, 0, 0, 1]);
     assert_eq!(mend(&place).unwrap().blocks_repaired, 2);
     assert!(shards(&place.out()) == whole);
-    // Beyond the tolerance: unpinned blocks are not used, and no block is computed from them.
+    // Beyond the tolerance, blocks that do not match the pin are not used, nor is any block
+    // computed from them.
     (1..4).for_each(|column| forge_block(&place.shard(column), BODY));
     let forged = shards(&place.out());
     assert!(matches!(mend(&place), Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. })));
@@ -103,7 +105,7 @@ fn a_forged_file_is_not_what_an_original_is_called_now() {
     assert_eq!(status(look(&place).unwrap()), FileStatus::Missing);
 }
 
-/// Gives shards another manifest, under checksums that fit.
+/// Replaces the manifest of shards, with correct checksums.
 fn forge_manifests(place: &Place, columns: std::ops::Range<usize>, generation: u64) {
     for column in columns {
         let mut bytes = fs::read(place.shard(column)).unwrap();
@@ -133,7 +135,7 @@ fn forge_manifests(place: &Place, columns: std::ops::Range<usize>, generation: u
 
 #[test]
 fn one_forged_manifest_among_good_ones_is_a_damaged_shard() {
-    // As of the pinned state, and as of a later one.
+    // With the generation of the pinned state, and with a later one.
     for generation in [0, 1] {
         let place = pinned("rs:3+2", Mode::Full, true);
         let whole = shards(&place.out());
@@ -173,7 +175,7 @@ fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
     );
     pin(&place.set(), &pin_of(&place), &mut Silent).unwrap();
     assert!(look(&place).unwrap().clean);
-    // Damaged blocks are not pinned as right ones, and the earlier pin stays.
+    // Damaged blocks are not pinned as right, and the earlier pin stays.
     flip(&place.shard(1), BODY + 5);
     let before = fs::read(pin_of(&place)).unwrap();
     assert!(matches!(
@@ -188,7 +190,7 @@ fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
 fn a_set_without_checksums_is_judged_by_its_pin_alone() {
     let place = pinned("rs:3+2", Mode::Full, false);
     let whole = shards(&place.out());
-    // One byte each in two columns: the equations locate neither.
+    // One byte is flipped in each of two columns: the equations locate neither.
     flip(&place.shard(0), BODY + 5);
     flip(&place.shard(3), BODY + 5);
     assert_eq!(mend(&place).unwrap().blocks_repaired, 2);
@@ -222,7 +224,7 @@ fn other_files_and_damaged_pins_are_refused() {
     let is_newer =
         error.what.contains(&FormatError::Newer { part: Part::Pin, version: 2, known: 1 }.to_string());
     assert!(matches!(error.kind, FaultKind::Damaged) && is_newer, "{error}");
-    // A number of stripes that no file has: no memory is asked for.
+    // The number of stripes is larger than that of any file: no memory is allocated for it.
     let mut huge = good.clone();
     huge[48..56].copy_from_slice(&u64::MAX.to_le_bytes());
     assert!(matches!(refused(&huge).kind, FaultKind::Damaged));

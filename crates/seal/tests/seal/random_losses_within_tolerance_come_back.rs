@@ -1,8 +1,8 @@
-//! Claim: any loss within the tolerance of the code comes back: disks, files, blocks, and beside
-//! them some bytes of the metadata of one shard.
+//! Claim: any loss within the tolerance of the code is recovered: disks, files, blocks, and in
+//! addition some bytes of the metadata of one shard.
 //!
-//! Losses drawn by a seed, on small sets: some in every run, 10,000 in the heavy one. Each loss
-//! starts from the healed set of the one before.
+//! Losses are drawn by a seed, on small sets: some in every run, 10,000 in the slow one. Each loss
+//! starts from the healed set of the previous one.
 
 use crate::common::*;
 use pantile_seal::disk::SystemDisk;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const BLOCK: u64 = 4096;
 
-/// A set, and its parts that can be lost: sources beside their parity, and shards.
+/// A set, and the parts of it that can be lost: sources beside their parity, and shards.
 struct Case {
     place: Place,
     what: String,
@@ -26,7 +26,7 @@ struct Case {
     want: Vec<BTreeMap<PathBuf, String>>,
 }
 
-/// Content of a source, without the times of directories.
+/// Returns the content of a source, without the mtimes of directories.
 fn content(source: &Path) -> BTreeMap<PathBuf, String> {
     picture(source).into_iter().filter(|(_, text)| !text.starts_with("dir")).collect()
 }
@@ -58,7 +58,8 @@ impl Case {
         Case { place, what: format!("{code} {mode:?}"), sources, shards, tolerance, body, want }
     }
 
-    /// Loses parts of this many columns, and some metadata of one more shard.
+    /// Loses parts of this many columns, and some metadata of one more shard; returns a
+    /// description.
     fn lose(&self, beside: bool, seed: &mut Seed) -> String {
         let mut left: Vec<&PathBuf> = self.shards.iter().collect();
         if beside {
@@ -71,7 +72,7 @@ impl Case {
                 let others = left.iter().filter(|other| self.shards.contains(other)).count();
                 self.shards.contains(path) && others == 1
             };
-            // At least one shard keeps the manifest.
+            // At least one shard must keep the manifest.
             if is_last_shard(left[at]) {
                 continue;
             }
@@ -113,7 +114,7 @@ impl Case {
     }
 }
 
-/// Flips bytes and leaves the time as it was.
+/// Flips bytes and keeps the mtime.
 fn flip(path: &Path, at: u64, count: u64) {
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
     let time = file.metadata().unwrap().modified().unwrap();
@@ -141,7 +142,7 @@ fn lose_source(source: &Path, seed: &mut Seed) -> String {
     format!("source {} in way {how}; ", source.display())
 }
 
-/// Removes the files that heal keeps beside touched ones.
+/// Removes the files in which heal keeps the replaced content of touched files.
 fn remove_kept(report: &HealReport) {
     report.kept_aside.iter().chain(&report.kept_blocks).for_each(|path| fs::remove_file(path).unwrap());
 }
@@ -157,7 +158,7 @@ fn ten_thousand_losses_within_tolerance_come_back() {
     come_back(10_000);
 }
 
-/// Loses and heals this many times, over all cases.
+/// Loses and heals this many times, distributed over all cases.
 fn come_back(losses: u64) {
     let cases = [
         ("raid5:3", Mode::Beside, 3),

@@ -14,7 +14,8 @@ use std::path::Path;
 const ACL: &str = "system.posix_acl_access";
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 
-/// Owner rw, user 1 and mask as given, group r, others none.
+/// Returns an ACL: the owner can read and write, user 1 and the mask as given, the group can read,
+/// others nothing.
 fn acl(user: u16, mask: u16) -> Vec<u8> {
     let none = u32::MAX;
     let entries = [(1u16, 6u16, none), (2, user, 1), (4, 4, none), (0x10, mask, none), (0x20, 0, none)];
@@ -48,7 +49,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-/// Files and directories with attributes; the paths that have some.
+/// Makes files and directories with attributes, and returns the paths that have some.
 fn tree(place: &Place) -> Vec<&'static str> {
     let root = place.tree();
     fs::create_dir_all(root.join("dir/sub")).unwrap();
@@ -78,7 +79,7 @@ fn restored_files_have_their_attributes_and_no_wider_rights() {
     let before = rights(&place.tree(), &paths);
     assert_eq!((before["secret"].0.len(), before["plain"].0.len(), before["secret"].1), (3, 0, 0o660));
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
-    // Attributes inherited from the target directory differ from the sealed ones.
+    // New files inherit attributes from the target directory, which differ from the sealed ones.
     let _ = fs::remove_dir_all(place.target());
     fs::create_dir(place.target()).unwrap();
     set(&place.target(), DEFAULT_ACL, &acl(7, 7));
@@ -100,7 +101,7 @@ fn healing_keeps_what_a_file_has_and_gives_back_what_was_lost() {
     let paths = tree(&place);
     let options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") };
     seal(&options, &mut Silent).unwrap();
-    // One was given other rights since: healing its content keeps these.
+    // The permissions of a file were changed later: a heal of its content keeps them.
     set(&place.tree().join("secret"), ACL, &acl(4, 6));
     set(&place.tree().join("secret"), "user.note", b"another");
     let before = rights(&place.tree(), &paths);
@@ -112,7 +113,7 @@ fn healing_keeps_what_a_file_has_and_gives_back_what_was_lost() {
     let report = heal(&options, &mut Silent).unwrap();
     assert_eq!((flipped, &report.not_kept), (0o660, &vec![]));
     assert_eq!(rights(&place.tree(), &paths), before);
-    // Times of directories come back with them.
+    // The mtimes of directories are restored too.
     assert_eq!(picture(&place.tree().join("dir")), times);
 }
 
@@ -128,7 +129,7 @@ fn a_change_of_attributes_alone_is_sealed() {
     assert_eq!(rights(&place.target(), &paths), rights(&place.tree(), &paths));
 }
 
-/// A set beside a tree of odd modes, of which all but one file is lost then.
+/// Seals a tree of odd modes, of which all but one file is lost afterwards.
 fn odd_modes() -> (Place, Vec<&'static str>, Rights) {
     let place = Place::new();
     let paths = tree(&place);
@@ -140,7 +141,7 @@ fn odd_modes() -> (Place, Vec<&'static str>, Rights) {
     let before = rights(&place.tree(), &paths);
     let options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") };
     seal(&options, &mut Silent).unwrap();
-    // Those that are there keep their own rights.
+    // Files that are present keep their own permissions.
     flip(&place.tree().join("plain"), 5000);
     fs::remove_file(place.tree().join("secret")).unwrap();
     place.heal().unwrap();
@@ -160,7 +161,7 @@ fn files_with_their_owner_have_the_sealed_mode_but_for_programs() {
         World { disk: &disk, threads: 1 }.heal(&options, &mut Silent).unwrap();
         let healed = rights(&place.tree(), &paths);
         for path in paths {
-            // A folder keeps the bit by which it gives its group.
+            // A directory keeps the setgid bit, which gives its group to new files.
             let denied = if path == "dir/sub/f" && !modes { 0o6000 } else { 0 };
             assert_eq!(healed[path].1, before[path].1 & !denied, "{path}, --modes {modes}");
             assert_eq!(healed[path].0, before[path].0, "{path}");
@@ -181,13 +182,13 @@ fn files_without_their_owner_have_no_bit_that_the_umask_denies() {
     for path in ["secret", "dir", "dir/inherits", "dir/sub", "dir/sub/f"] {
         assert_eq!(healed[path].1, before[path].1 & !umask & !0o6000, "{path}");
     }
-    // New files in the directory later get its ACL, not the umask.
+    // New files in the directory later inherit its ACL instead of the umask.
     assert_eq!(healed["dir"].0[DEFAULT_ACL], acl(5, 5));
     assert!(place.verify().clean);
 }
 
-/// A user who can write to the directory puts a file of the sealed size and time at the name of a
-/// secret one, before or during the heal of root.
+/// A user who can write to the directory puts a file of the sealed size and mtime in the place of a
+/// secret file, before or during the heal of root.
 #[test]
 fn sealed_content_is_not_given_to_the_owner_of_a_file_in_its_place() {
     if !is_root() {
@@ -263,7 +264,7 @@ fn root_gives_back_owners_and_groups() {
     let mut expected = before;
     expected[3].2 = 0o755;
     assert_eq!(paths.map(|path| owned(&place.target().join(path))), expected);
-    // A new owner alone is sealed.
+    // Only the owner changed, and it is sealed.
     std::os::unix::fs::chown(root.join("kept"), Some(1502), None).unwrap();
     assert_eq!(place.reseal().generation, 2);
     fs::remove_file(root.join("kept")).unwrap();

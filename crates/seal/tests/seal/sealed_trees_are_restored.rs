@@ -1,11 +1,10 @@
-//! Claims: any tree is restored to the bit with any code, and after any losses within its
-//! tolerance.
+//! Claims: any tree is restored bit by bit with any code, after any losses within its tolerance.
 
 use crate::common::*;
 use pantile_seal::*;
 use std::fs;
 
-/// Two data columns of two rows, mixed with parity: no family makes such a code.
+/// Two data columns of two rows, mixed with parity: no family of codes has this code.
 const CUSTOM: &str = "pantile-code 1\nname own\ncolumns 4\nrows 2\n\
     [0][2] = 1*[0][0] + 1*[0][1]\n[1][2] = 1*[1][0] + 1*[1][1]\n\
     [0][3] = 1*[0][0] + 2*[0][1]\n[1][3] = 1*[1][0] + 2*[1][1]\n";

@@ -1,7 +1,7 @@
-//! Claim: a set holds the whole content of its sources and nothing else: no other tree of the same
-//! name, no changed file of an unchanged look, and also the files beside the shards. Changes by a
-//! user are never undone without a trace, and restored files are as open to others as before, at
-//! every moment.
+//! Claim: a set has the whole content of its sources and nothing else. It takes no other tree of
+//! the same name, misses no changed file with unchanged size and mtime, and includes the files
+//! beside the shards. A user's changes are never undone without a copy, and restored files are
+//! never more open to others than before.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -34,7 +34,7 @@ fn another_tree_of_the_same_name_is_refused_and_one_that_was_moved_is_not() {
         )));
         assert!(error.to_string().contains("--moved") && error.to_string().contains("--name"), "{error}");
         assert!(shards(&place.out()) == before);
-        // Under a name of its own it is another set; and the first may move.
+        // Under a separate name it is another set; and the first tree can be moved.
         let named = SealOptions { name: Some("other".into()), ..options.clone() };
         seal(&named, &mut Silent).unwrap();
         let moved = place.dir.path().join("c");
@@ -72,7 +72,7 @@ fn files_in_the_directory_of_the_shards_are_sealed_too() {
         assert_eq!((report.files, report.skipped.len()), (3, 0), "{round}");
         assert_eq!(unsealed(), "2024 2024/a.jpg 2024/diary.journal b.jpg");
     }
-    // Shards of another set there are left out, and reported.
+    // Shards of another set in this directory are left out, and reported.
     let other = place.dir.path().join("other");
     write(&other, b"other");
     seal(&SealOptions { sources: vec![other], ..options.clone() }, &mut Silent).unwrap();
@@ -89,8 +89,8 @@ fn a_directory_of_shards_alone_is_no_part_of_the_tree() {
     let out = place.tree().join("parity");
     fs::create_dir(place.tree()).unwrap();
     write(&place.tree().join("a"), b"a");
-    // The directory of the shards is made before, and a tick passes: from here on only sealing
-    // itself changes the tree.
+    // The directory of the shards is made before, and a clock tick passes: from here on only
+    // sealing itself changes the tree.
     fs::create_dir(&out).unwrap();
     tick();
     let mut options = SealOptions::new(vec![place.tree()], out.clone());
@@ -111,7 +111,7 @@ fn a_directory_of_shards_alone_is_no_part_of_the_tree() {
     assert!(place.target().join("a").exists() && !place.target().join("parity").exists());
 }
 
-/// Two files of one size and time, each under the name of the other.
+/// Exchanges the names of two files of one size and mtime.
 fn exchange(place: &Place) {
     let tree = place.tree();
     for (from, to) in [("a", "t"), ("b", "a"), ("t", "b")] {
@@ -147,8 +147,8 @@ fn files_that_were_exchanged_under_the_same_times_are_not_taken_for_unchanged() 
         let all = SealOptions { read_all: true, ..again.clone() };
         let report = seal(&all, &mut Silent);
         if mode == Mode::Beside {
-            // Both blocks of a stripe are gone with their old content: parity is computed again if
-            // the code tolerates that.
+            // Both blocks of a stripe lost their old content: parity is computed again if the code
+            // tolerates that.
             report.unwrap();
         } else {
             assert_eq!(report.unwrap().changed, 2);
@@ -159,7 +159,7 @@ fn files_that_were_exchanged_under_the_same_times_are_not_taken_for_unchanged() 
     }
 }
 
-/// Lets the clock by which times of files are kept go on.
+/// Waits until the clock that stamps files has advanced.
 fn tick() {
     std::thread::sleep(Duration::from_millis(20));
 }
@@ -217,7 +217,7 @@ fn shards_from_the_future_do_not_vouch_for_files() {
     );
     exchange(&place);
     tick();
-    // One from a wrong clock is enough.
+    // One shard with a time from a wrong clock is enough.
     set_time(3, SystemTime::now());
     assert_eq!(place.reseal().source_bytes_read, 18_000);
     tick();
@@ -231,7 +231,7 @@ fn a_shard_that_was_healed_does_not_look_younger() {
         flip(&place.tree().join("a"), 77);
         tick();
         let there: Vec<usize> = (0..5).filter(|&column| place.shard(column).exists()).collect();
-        // One copy of each header: all shards are rebuilt, and nothing is lost.
+        // One header copy of each shard is damaged: all shards are rebuilt, and nothing is lost.
         there.iter().for_each(|&column| flip(&place.shard(column), 100));
         let report = place.heal().unwrap();
         assert_eq!(report.shards_written.len(), there.len(), "{mode:?}");
@@ -248,7 +248,7 @@ fn a_shard_that_was_healed_does_not_look_younger() {
     }
 }
 
-/// Does something as soon as content was read.
+/// Runs a function once, as soon as content was read.
 struct Meanwhile<F: Fn()>(Cell<Option<F>>);
 
 impl<F: Fn()> Progress for Meanwhile<F> {
@@ -281,7 +281,7 @@ fn changes_during_a_seal_are_seen_the_next_time() {
             };
             seal(&options, &mut Meanwhile(Cell::new(Some(change)))).unwrap();
             if first {
-                // The file was under way, and was read again.
+                // The file was being read, and was read again.
                 place.assert_restores();
                 continue;
             }
@@ -348,7 +348,8 @@ fn files_beside_a_new_one_are_not_read() {
         new.iter().for_each(|name| write(&tree.join(name), b""));
         tick();
         let report = place.reseal();
-        // Both a directory and the one that it is in: it may have been renamed into place.
+        // A directory and its parent both changed, so the directory may have been renamed to this
+        // place.
         let counted = (report.source_bytes_read, report.added, report.removed);
         assert_eq!(counted, (read, new.len() as u64, 0), "{new:?}");
         assert_eq!(place.reseal().source_bytes_read, 0);
@@ -404,7 +405,7 @@ fn an_edit_that_kept_its_time_is_kept_aside_when_it_is_healed() {
     let aside = format!("{}.before-heal", path.display());
     assert_eq!((report.files_healed.len(), &report.kept_aside), (1, &vec![aside.clone()]));
     assert!(fs::read(&path).unwrap() == sealed && fs::read(&aside).unwrap() == edited);
-    // Existing files are not overwritten.
+    // Existing files at the path of a copy are not overwritten.
     flip(&path, 78);
     let report = place.heal().unwrap();
     assert_eq!(report.kept_aside, [format!("{aside}.1")]);
@@ -463,7 +464,7 @@ fn an_unseal_that_was_cut_off_and_run_again_restores_modes_and_times_of_director
         assert_eq!(below(&target), below(&tree), "after {after}");
     }
     assert!(cut_off > 2, "{cut_off}");
-    // An existing directory of the user keeps its rights.
+    // An existing directory of the user keeps its permissions.
     fs::remove_dir_all(&target).unwrap();
     fs::create_dir_all(target.join("open")).unwrap();
     fs::set_permissions(target.join("open"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -482,7 +483,7 @@ fn existing_files_are_compared_and_not_written() {
     let report = World { disk: &disk, threads: 1 }.unseal(&options, &mut Silent).unwrap();
     assert_eq!((report.files, report.already_there), (0, 2));
     assert_eq!(picture(&place.target()), before);
-    // One byte is enough to be something else, and it stays.
+    // One different byte makes it another file, which is not overwritten.
     flip(&place.target().join("b"), 8999);
     let changed = contents_of(&place);
     let error = unseal(&options, &mut Silent).unwrap_err();

@@ -1,8 +1,8 @@
-//! Claim: a set of impossible headers and manifests with fitting checksums is refused or worked on,
-//! without a panic and without a file outside the named directory.
+//! Claim: a set with impossible headers and manifests under correct checksums is refused or worked
+//! on, without a panic and without a file outside the named directory.
 //!
-//! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on
-//! for as long as is wanted.
+//! `FUZZ_SEEDS=100000` tries more seeds, `FUZZ_FIRST=7 FUZZ_SEEDS=1` repeats one; `tools/fuzz.sh`
+//! runs for as long as the user wants.
 
 use crate::common::*;
 use pantile_format::{Crc64, HEADER_BYTES, ShardHeader};
@@ -14,7 +14,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// The checksum at the end fits again.
+/// Makes the checksum at the end correct again.
 fn reseal(bytes: &mut [u8]) -> Crc64 {
     let body = bytes.len() - 8;
     let crc = Crc64::of(&bytes[..body]);
@@ -35,7 +35,7 @@ fn change(bytes: &mut [u8], from: usize, changes: &[(u64, u64)]) {
     }
 }
 
-/// Lies in the header or the manifest of a shard, all copies alike.
+/// Changes the header or the manifest of a shard, in all copies alike.
 fn lie(path: &Path, in_manifest: bool, changes: &[(u64, u64)]) {
     let mut shard = fs::read(path).unwrap();
     let header = ShardHeader::decode(&shard).unwrap();
@@ -91,7 +91,7 @@ fn sets_that_lie_never_panic() {
         let in_manifest = random.below(2) == 0;
         let changes: Vec<(u64, u64)> =
             (0..1 + random.below(4)).map(|_| (random.next(), random.next() >> 8)).collect();
-        // One shard, or all of them alike: no honest one is left.
+        // One shard is changed, or all are, so that none is left unchanged.
         let only = (random.below(2) == 0).then(|| random.below(*columns as u64) as usize);
         for column in (0..*columns).filter(|&column| only.is_none_or(|only| only == column)) {
             lie(&there.shard(column), in_manifest, &changes);

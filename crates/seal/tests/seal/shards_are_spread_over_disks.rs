@@ -1,5 +1,5 @@
-//! Claim: several directories for the shards get one in turn, and each stands for the whole set,
-//! also after another of them was lost.
+//! Claim: if there are several directories for the shards, each gets one in turn. Each identifies
+//! the whole set, even after another of them was lost.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-/// Three sources beside which two parities are sealed, each to a directory of its own.
+/// Three sources with two parities, each of which is sealed to a separate directory.
 struct Spread {
     place: Place,
     sources: Vec<PathBuf>,
@@ -53,7 +53,8 @@ impl Spread {
         heal(&HealOptions { set: self.set(dir), ..Default::default() }, &mut Silent)
     }
 
-    /// The directories hold a shard and a link to the other one each, of these columns.
+    /// Asserts that each directory has the shard of one of these columns, and a link to the other
+    /// shard.
     fn assert_spread(&self, columns: [usize; 2]) {
         for (at, dir) in self.dirs.iter().enumerate() {
             let mut names: Vec<String> = fs::read_dir(dir)
@@ -73,7 +74,7 @@ impl Spread {
 fn each_directory_gets_a_shard_and_links_to_the_others() {
     let spread = Spread::new();
     spread.assert_spread([3, 4]);
-    // Any of them, or all, stand for the set.
+    // Each directory alone identifies the set, and so do all of them together.
     write(&spread.sources[0].join("new"), b"new");
     for out in [&spread.dirs[..1], &spread.dirs[1..], &spread.dirs] {
         let options = SealOptions {
@@ -92,14 +93,14 @@ fn a_lost_directory_is_made_again_by_the_other_one() {
     for lost in [0, 1] {
         let spread = Spread::new();
         let kept = fs::read(spread.dirs[lost].join(format!("set.0{}.shard", 3 + lost))).unwrap();
-        // A new disk has the directory that was mounted over, and is empty.
+        // A new disk has the directory where the old one was mounted, and that is empty.
         fs::remove_dir_all(&spread.dirs[lost]).unwrap();
         let report = spread.heal(1 - lost).unwrap();
         assert_eq!(report.shards_written.len(), 1);
         assert_eq!(fs::read(spread.dirs[lost].join(format!("set.0{}.shard", 3 + lost))).unwrap(), kept);
         spread.assert_spread([3, 4]);
     }
-    // One that is not mounted is not made.
+    // If the directory does not exist, since the disk is not mounted, it is not created.
     let spread = Spread::new();
     fs::remove_dir_all(spread.dirs[0].parent().unwrap()).unwrap();
     let error = spread.heal(1).unwrap_err();

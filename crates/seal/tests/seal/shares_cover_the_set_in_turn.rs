@@ -1,4 +1,5 @@
-//! Claim: verification by shares reads every stripe in turn, and damage again until it is repaired.
+//! Claim: verification by shares reads every stripe in turn, and reads damaged stripes again until
+//! they are repaired.
 
 use crate::common::*;
 use pantile_seal::*;
@@ -6,7 +7,7 @@ use std::fs;
 
 const BLOCK: usize = 4096;
 
-/// A set of 40 stripes beside two files.
+/// Seals two files beside their parity, in 40 stripes.
 fn sealed() -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -41,7 +42,7 @@ fn four_quarters_are_the_set_and_damage_is_reported_until_it_is_repaired() {
             !report.clean
         })
         .collect();
-    // Each turn after the one that finds it reads the damaged stripe first.
+    // From the run that finds the damage on, every run reads the damaged stripe first.
     let first = found.iter().position(|&is_found| is_found).expect("it is found");
     assert!(found[first..].iter().all(|&is_found| is_found), "{found:?}");
     assert_eq!(night(&place, quarter).stripes, 3, "two that made room for the damaged one, and it");

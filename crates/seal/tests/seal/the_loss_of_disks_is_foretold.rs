@@ -1,5 +1,5 @@
-//! Claim: the number of real disks that can fail, and the cost of the first loss beyond that, are
-//! reported exactly.
+//! Claim: the reports give exactly the number of real disks that can fail, and how many files the
+//! first loss beyond that costs.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -7,17 +7,17 @@ use pantile_seal::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Disks on devices of their own.
+/// Disks, each on a separate device.
 const DEVICES: &[(&str, u64)] = &[("d0", 1001), ("d1", 1002), ("d2", 1003), ("d3", 1004), ("d4", 1005)];
 
-/// A place with shards on the disks that are named for them, behind links.
+/// A place whose `out` directory has links to the shards, which are on the disks.
 struct Spread {
     place: Place,
     sources: Vec<PathBuf>,
 }
 
 impl Spread {
-    /// Sources `dI/sI` on some disks, and shards on others.
+    /// Makes sources `dI/sI` on some disks, and shards on others.
     fn new(code: &str, mode: Mode, sources: &[usize], shards: &[usize], seed: u64) -> Spread {
         let place = Place::new();
         let mut seed = Seed(seed);
@@ -54,19 +54,20 @@ impl Spread {
         World { disk: &disk, threads: 1 }.open_set(&self.place.set()).unwrap().survival
     }
 
-    /// The number of the disk that an answer means.
+    /// Returns the number of the disk in a report.
     fn number(&self, disk: &DiskContent) -> usize {
         let below = Path::new(&disk.path).strip_prefix(self.place.dir.path()).unwrap();
         let name = below.iter().next().unwrap().to_str().unwrap();
         name.strip_prefix('d').unwrap().parse().unwrap()
     }
 
-    /// The files of each source as they are now.
+    /// Returns the files of each source as they are now.
     fn files(&self) -> Vec<Vec<(PathBuf, String)>> {
         self.sources.iter().map(|source| files(source)).collect()
     }
 
-    /// Files that are lost with some disks, of these ones, by losing them in a copy of the place.
+    /// Returns how many of these files are lost with some disks, by losing these disks in a copy of
+    /// the place.
     fn lost_with(&self, disks: &[usize], mode: Mode, wanted: &[Vec<(PathBuf, String)>]) -> u64 {
         let copy = Place::new();
         copy_tree(self.place.dir.path(), copy.dir.path());
@@ -76,7 +77,7 @@ impl Spread {
             fs::remove_dir_all(&dir).unwrap();
             fs::create_dir(&dir).unwrap();
         }
-        // Links lead into the first place.
+        // The copied links lead to the original place.
         for entry in fs::read_dir(copy.out()).unwrap() {
             let link = entry.unwrap().path();
             let Ok(to) = fs::read_link(&link) else { continue };
@@ -139,8 +140,8 @@ fn both_parities_on_one_disk_are_one_loss() {
     assert_eq!((apart.disks.len(), apart.survives, apart.losses.len()), (5, 2, 0), "{apart:?}");
 }
 
-/// For placements drawn by a seed: every combination of that many disks comes back, and the named
-/// loss costs the reported files.
+/// Placements are drawn by a seed: every combination of as many disks as promised is recovered, and
+/// the reported loss costs the reported number of files.
 #[test]
 fn foretold_losses_are_real_losses() {
     let mut seed = Seed(7);
@@ -180,7 +181,7 @@ fn foretold_losses_are_real_losses() {
     }
 }
 
-/// The blocks of a file that was changed or deleted since the seal do not help to recover others.
+/// The blocks of a file that was changed or deleted after the seal do not help to recover others.
 #[test]
 fn files_changed_since_the_seal_count_as_lost() {
     let mut seed = Seed(11);
@@ -209,7 +210,7 @@ fn files_changed_since_the_seal_count_as_lost() {
                     }
                     true
                 });
-                // A source without any of its files is a lost disk.
+                // A source from which all files are gone counts as a lost disk.
                 unsealed += if deleted == all { 0 } else { changed + deleted };
             }
             let survival = spread.survival();
@@ -245,12 +246,12 @@ fn missing_parts_count_as_lost() {
     fs::remove_file(spread.place.dir.path().join("d4/all.04.shard")).unwrap();
     let survival = spread.survival();
     assert_eq!((survival.gone, survival.promised, survival.survives), (2, 0, 0), "{survival:?}");
-    // More is lost than comes back: that is the verdict of verify.
+    // More is lost than can be recovered: that is the verdict of verify.
     fs::remove_dir_all(&spread.sources[0]).unwrap();
     assert!(spread.survival().disks.is_empty());
 }
 
-/// Sources of unequal length: stripes behind the end of the shorter ones are not read.
+/// Sources of unequal length: the stripes behind the end of the shorter ones are not read.
 #[test]
 fn bytes_read_are_those_that_were_read() {
     let place = Place::new();

@@ -1,5 +1,5 @@
-//! Claim: a path that cannot be read is named and the rest is sealed; its earlier sealed content is
-//! kept, and comes back.
+//! Claim: a path that cannot be read is reported and the rest is sealed; its earlier sealed content
+//! is kept, and can be restored.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -28,7 +28,7 @@ fn a_file_that_cannot_be_read_is_named_and_the_rest_is_sealed() {
         let [unread] = &report.unreadable[..] else { panic!("{report:?}") };
         assert!(unread.path.ends_with("tree/d/c") && unread.exclude == "/d/c", "{unread:?}");
         assert_eq!((report.files, report.unreadable_count), (3, 1));
-        // The pattern that is proposed leaves it out.
+        // The proposed pattern leaves the path out.
         let left_out = LeftOut { patterns: vec![unread.exclude.clone()], other_systems: false };
         let excluded = SealOptions { left_out: Some(left_out), ..place.again() };
         assert_eq!(seal_without(&place, "d/c", &excluded).unwrap().unreadable_count, 0);
@@ -53,7 +53,7 @@ fn sealed_content_of_an_unreadable_path_is_kept_and_comes_back() {
         let before = contents(&place);
         let options = SealOptions { mode: Some(mode), ..place.options("rs:3+3") };
         seal(&options, &mut Silent).unwrap();
-        // Others change in the meantime; the content of unreadable ones is unknown.
+        // Other files change in the meantime; the content of the unreadable ones is unknown.
         write(&place.tree().join("a"), &Seed(50).bytes(20_000));
         write(&place.tree().join("new"), &Seed(51).bytes(3000));
         age(&place.tree().join("d/c"), 1_650_000_000);

@@ -1,5 +1,5 @@
-//! `pantile advise`: its numbers are those of other commands, the weights decide the order, the
-//! first proposed command makes a volume, and an impossible request gets one sentence.
+//! `pantile advise`: its numbers equal those of other commands, the weights determine the order,
+//! the first proposed command makes a volume, and an impossible request gets one sentence.
 
 use crate::common::*;
 use serde_json::Value;
@@ -67,12 +67,14 @@ fn every_number_is_that_of_another_command() {
             (line["data"].as_u64().zip(line["parity"].as_u64())).map(|(d, p)| (d + p) / 8).expect("rows");
         let disks = line["rebuild"]["mean_reads"].as_f64().expect("a number") / rows as f64;
         assert!(near(&found["rebuild_disks"], disks), "{name}");
-        // Writing 16 TiB takes its time at 150 MiB/s, reading them at 600 MiB/s.
+        // The rebuild of a 16 TiB device writes it at 150 MiB/s and reads each of the others at 600
+        // MiB/s.
         let pass = 16.0 * 1024.0 * 1024.0 / 150.0 / 3600.0;
         assert!(near(&found["rebuild_hours"], pass * f64::max(1.0, disks / 4.0)), "{name}");
     }
     let durable = json(&["durability", "shec:5,3,c=2", "rs:6+2", "--cycles", "0", "--json"]);
-    // Without a link only the disks are the limit: those of a volume are in one machine.
+    // Without a network link only the disks limit the rebuild, since those of a volume are in one
+    // machine.
     let local = json(&advise(&trace, &["--disks", "8", "--survive", "2", "--json"]));
     assert!(local["codes"].as_array().expect("a list").iter().all(|one| {
         let hours = one["rebuild_hours"].as_f64().expect("a number");
@@ -82,7 +84,7 @@ fn every_number_is_that_of_another_command() {
         let all = durable.as_array().expect("a list");
         all.iter().find(|m| m["case"] == name && m["quantity"] == "nines").expect("nines")["value"].as_f64()
     };
-    // Nines are of one year, with any --years.
+    // Nines are for one year, with any --years.
     let years = ["durability", "shec:5,3,c=2", "--cycles", "0", "--years", "10", "--json"];
     let longer = json(&years);
     let of_longer = longer.as_array().expect("a list").iter().find(|m| m["quantity"] == "nines");
@@ -188,7 +190,8 @@ fn the_answer_says_why_and_the_command_makes_a_volume() {
 fn a_code_that_another_beats_in_every_column_is_not_proposed() {
     let answer = json(&["advise", "--disks", "8", "--survive", "2", "--json"]);
     let codes = answer["codes"].as_array().expect("a list");
-    // Costs in which a code can beat another, less is better; above nine nines all codes are equal.
+    // The costs in which a code can beat another; less is better. Above nine nines all codes count
+    // as equal.
     let costs = |one: &Value| {
         let of = |key: &str| one[key].as_f64().expect("a number");
         [of("space"), of("io"), of("rebuild_hours"), 1.0 / of("nines").min(9.0), of("busiest")]
@@ -231,7 +234,7 @@ fn a_named_workload_stands_for_a_trace() {
     assert_fault(&pantile(&both), 2, &["--trace", "--workload"], "both");
 }
 
-/// A trace of two volumes, with columns in an order of its own.
+/// A trace of two volumes, with its columns in an unusual order.
 #[test]
 fn a_trace_of_several_volumes_is_advised_for_one_of_them() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -356,7 +359,7 @@ fn impossible_requests_and_odd_traces_are_one_sentence() {
     );
 }
 
-/// Latencies of a trace that is short enough to be timed completely are those of `replay`.
+/// The latencies of a trace that is short enough to be timed completely equal those of `replay`.
 #[test]
 fn latencies_are_those_of_lab_replay_or_are_said_to_be_missing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -386,7 +389,7 @@ fn latencies_are_those_of_lab_replay_or_are_said_to_be_missing() {
     assert!(words.lines().skip(head).take(8).all(|line| line.chars().count() <= 80), "{words}");
     let without = json(&advise(&trace, &["--disks", "8", "--survive", "2", "--json"]));
     assert_eq!((&without["timed"], &without["codes"][0]["latency"]), (&Value::Null, &Value::Null));
-    // The engine keeps a record of each stripe, and a petabyte has too many.
+    // The engine keeps a record for each stripe, and a petabyte has too many stripes.
     let far = folder.path().join("far").to_str().expect("UTF-8").to_string();
     std::fs::write(&far, "128166372003061629,hm,0,Write,1125899906842624,8192,1\n").expect("written");
     let arguments = advise(&far, &["--disks", "4", "--survive", "2", "--device", "ssd"]);

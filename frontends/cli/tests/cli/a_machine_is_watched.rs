@@ -105,7 +105,7 @@ fn at(folder: &Path, arguments: &str) -> Run {
     pantile_in(folder, &arguments.split(' ').collect::<Vec<_>>())
 }
 
-/// Returns status and output of one look of the monitor.
+/// Returns status and output of one run of the monitor.
 fn looks(folder: &Path) -> (i32, String) {
     let run = at(folder, "monitor pantile.toml --once");
     (run.status, format!("{}{}", run.stdout, run.stderr))
@@ -186,8 +186,8 @@ fn a_server_that_hangs_delays_messages_and_loses_none() {
     assert!(posts.try_recv().is_err(), "nothing is posted twice");
 }
 
-/// A volume whose server is the test, with two disks of this machine, and `smartctl` that answers
-/// with the files beside it and counts its calls.
+/// Makes a volume with a disk of this machine, for which the test answers as the server. A stub of
+/// `smartctl` answers with a file beside it and logs its calls.
 fn with_smartctl(folder: &Path) -> impl Fn(&str) -> (i32, String) + use<> {
     let disk =
         std::fs::read_dir("/sys/class/block").expect("a folder").flatten().next().expect("a block device");
@@ -269,7 +269,7 @@ fn a_disk_that_fails_soon_is_reported_and_asked_each_half_hour() {
         assert!(page.contains(line), "{line}: {page}");
     }
     assert_eq!(calls(), 2);
-    // A disk that sleeps keeps what is known of it.
+    // While a disk sleeps, its last known values are kept.
     let asleep = serde_json::json!({ "smartctl": { "exit_status": 2, "messages": [
         { "string": "Device is in STANDBY mode, exit(2)", "severity": "information" }] } });
     std::fs::write(folder.join("answer"), asleep.to_string()).expect("a file");
@@ -280,7 +280,7 @@ fn a_disk_that_fails_soon_is_reported_and_asked_each_half_hour() {
     let (status, said) = run("monitor pantile.toml --once");
     assert!(status == 0 && said.matches("No longer: ").count() == 2, "{said}");
 
-    // The command asks at once.
+    // The command queries the disks at once.
     let (status, said) = run("status tank");
     assert!(status == 0 && said.contains("36 °C"), "{said}");
     answers(false, 8);
@@ -406,7 +406,7 @@ fn numbers_are_served_on_loopback() {
     monitor.wait().expect("it ends");
 }
 
-/// The answer covers the shards of sets, and sets that nobody verified.
+/// The answer includes the shards of sets, and names sets that were never verified.
 #[test]
 fn a_set_without_shards_or_verification_is_not_well() {
     let folder = machine("");
@@ -446,7 +446,7 @@ fn a_set_without_shards_or_verification_is_not_well() {
         (&json["sets"][0]["shards"], &json["sets"][0]["bad_shards"][0]["column"]),
         (&2.into(), &2.into())
     );
-    // The second look confirms it.
+    // The second run of the monitor confirms the finding, which is then reported.
     looks(folder);
     let (_, said) = looks(folder);
     assert!(said.contains(&missing), "{said}");
@@ -512,7 +512,8 @@ fn one_set_that_fails_does_not_stop_the_others() {
     assert_fault(&run, 2, &["has no [volume.NAME]"], "scrub");
 }
 
-/// Deleted files beside parity disks that are not mounted would be forgotten by a new set.
+/// If the parity disks are not mounted, a new set would forget the files that were deleted beside
+/// them.
 #[test]
 fn a_set_of_which_no_shard_is_there_is_not_begun_again_by_the_night() {
     let folder = machine("");
@@ -527,7 +528,7 @@ fn a_set_of_which_no_shard_is_there_is_not_begun_again_by_the_night() {
     }
     let [_, run] = nights;
     assert_eq!(std::fs::read_dir(folder.join("parity")).expect("a folder").count(), 0);
-    // The printed command begins it again, and the nights after it go on.
+    // The printed command makes a new set, and the following nights update it.
     let command = run.stderr.split("'pantile ").nth(1).and_then(|rest| rest.split("' begins it").next());
     assert_eq!(at(folder, command.expect("a command")).status, 0, "{}", run.stderr);
     assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);

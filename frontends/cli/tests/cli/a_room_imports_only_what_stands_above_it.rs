@@ -1,10 +1,10 @@
-//! ARCHITECTURE.md says of its table that a room imports only rooms above it. This is true of the
-//! `Cargo.toml` files.
+//! ARCHITECTURE.md states of its table that a room imports only rooms above it. This test checks
+//! that with the `Cargo.toml` files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folders whose folders are rooms.
+/// The folders in which each folder is a room.
 const BUILT: [&str; 4] = ["crates", "frontends", "bindings", "integrations"];
 
 fn root() -> PathBuf {
@@ -19,7 +19,7 @@ fn rooms() -> Vec<String> {
     rows.map(|room| room.trim_end_matches('/').to_string()).collect()
 }
 
-/// Returns the name of a package, and of our packages that it imports, for its tests as well.
+/// Returns the name of a package, and the names of our packages that it and its tests import.
 fn package(folder: &Path) -> Option<(String, Vec<String>)> {
     let text = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let (mut section, mut name, mut imports) = ("", None, Vec::new());

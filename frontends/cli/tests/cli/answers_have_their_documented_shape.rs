@@ -139,7 +139,7 @@ fn wide_codes_are_proven_and_their_long_tables_folded() {
 #[test]
 fn a_long_proof_speaks_and_says_at_ctrl_c_what_was_proved() {
     use std::io::{BufRead, BufReader, Read};
-    // Level five has 8.8 thousand million sets: the proof cannot end during the test.
+    // Level five has 8,800,000,000 sets, so the proof cannot end during the test.
     let arguments = [
         "prove",
         "rs:128+128",
@@ -252,7 +252,8 @@ fn compare_plans_some_columns_of_each_kind_in_a_large_stripe() {
     let planned = some["planned"].as_u64().expect("a count");
     assert!((10..46).contains(&planned) && all["planned"] == 46, "{planned}");
     assert_eq!((&some["exact"], &some["bound"]), (&value!(false), &value!(true)));
-    // The diagonal parity, whose rebuild reads all data, is among them and counts as one of 46.
+    // The sample includes the diagonal parity, whose rebuild reads all data; it counts as one of
+    // 46.
     assert_eq!((&some["worst_reads"], &some["worst_column"]), (&all["worst_reads"], &all["worst_column"]));
     let mean = |rebuild: &Value| rebuild["mean_share"].as_f64().expect("a share");
     assert!((mean(&some) - mean(&all)).abs() < 0.002, "{some} {all}");
@@ -425,7 +426,7 @@ fn a_reader_that_has_had_enough_is_no_fault() {
 #[test]
 fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     use std::process::{Command, Stdio};
-    // Also of a proof that ignores hangups, which do not end it.
+    // Also for a proof that ignores hangups, which do not end it.
     for (before, signals) in [("env", &["-INT"][..]), ("nohup", &["-HUP", "-INT"])] {
         let child = Command::new(before)
             .arg(env!("CARGO_BIN_EXE_pantile"))
@@ -450,7 +451,8 @@ fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     }
 }
 
-/// A partial replay prints nothing, since its numbers would look like those of the whole trace.
+/// An interrupted replay prints nothing, since its numbers would look like those of the whole
+/// trace.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_replay_without_an_answer() {
@@ -491,7 +493,7 @@ fn bench_has_exactly_the_promised_fields() {
     check_fields(&json(&arguments), None);
     check_fields(&json(&[&arguments[..], &["--cold"]].concat()), None);
     check_fields(&json(&[&arguments[..], &["--packet", "128"]].concat()), Some(128));
-    // A single cell, not a whole column.
+    // The loss is a single cell, not a whole column.
     let one = json(&["bench", "dcode:5", "--chunk", "2K", "--lost", "0.1", "--packet", "64", "--json"]);
     assert!(one.as_array().is_some_and(|lines| lines.len() == 6));
 }

@@ -1,6 +1,6 @@
-//! Files of any length, content or kind as a device, a spare or in a volume's folder cause no
-//! panic, no hang, and the loss of no other device. Each try is a process of its own, with five
-//! seconds.
+//! Files of any length, content or kind, as a device, a spare or in a volume's folder, cause no
+//! panic and no hang, and do not lose another device. Each try runs in a separate process, for at
+//! most five seconds.
 
 use crate::common::*;
 use std::io::Read;
@@ -50,7 +50,7 @@ fn file(path: &Path, bytes: &[u8]) {
 }
 
 fn node(path: &Path, arguments: &[&str]) {
-    // Without the right to make a node, the test goes on with no file of the name.
+    // Without permission to make a node, the test continues without the file.
     let _ = Command::new("mknod").arg(path).args(arguments).stderr(Stdio::null()).status();
 }
 
@@ -139,7 +139,7 @@ fn a_volume_opens_without_a_member_that_is_anything_else() {
         assert_ne!(status.status, 2, "{what}: {}{}", status.stdout, status.stderr);
         answered(folder, &assemble, &what);
         remove(&folder.join("again"));
-        // Opens it for writing.
+        // This command opens the file for writing.
         let rebuilt = answered(folder, "rebuild vol", &what);
         assert_ne!(rebuilt.status, 2, "{what}: {}{}", rebuilt.stdout, rebuilt.stderr);
     }
@@ -162,7 +162,7 @@ fn any_file_as_device_or_spare_is_taken_or_refused_in_one_sentence() {
         make(&given);
         let refusals = ["replace vol 0 given", "replace vol 0 given --yes", "add-spare vol given --yes"];
         for (nth, arguments) in refusals.into_iter().chain(["create new --devices given fine"]).enumerate() {
-            // They are too many for every run, so half of them are skipped.
+            // There are too many combinations for every run, so half of them are skipped.
             if what.contains("bytes") && nth % 2 == 1 && what.len() % 2 == 0 {
                 continue;
             }

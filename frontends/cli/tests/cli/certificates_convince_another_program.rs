@@ -71,7 +71,7 @@ fn a_changed_certificate_is_refused() {
     }
 }
 
-/// Certificates can come from an attacker.
+/// An attacker can have written a certificate.
 #[test]
 fn forged_certificates_are_checked_soon_and_shown_without_escapes() {
     let dir = tempfile::tempdir().unwrap();

@@ -99,7 +99,8 @@ fn a_picture_goes_to_a_file_beside_the_answer() {
     assert_eq!(picture, text(&["show", "dcode:7", "--svg", "-"]));
 }
 
-/// A shell opened the file, for appending or truncated: its content stays, and output is appended.
+/// A shell has opened the file, for appending or truncated: its content stays, and output is
+/// appended.
 #[test]
 fn a_file_that_a_shell_has_open_is_written_on() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -76,7 +76,8 @@ fn wrong_codes() {
     assert!(cases.len() >= 40);
 }
 
-/// Beyond the limit of a construction, the message is a certificate: the limit and a fatal set.
+/// Beyond the limit of a construction, the message proves the refusal: it names the limit and a
+/// fatal set.
 #[test]
 fn raidq_beyond_its_limit_says_the_limit_and_a_fatal_set() {
     let run = pantile(&["prove", "raidq:93+4"]);
@@ -256,7 +257,7 @@ fn a_refused_plan_says_what_would_be_survivable() {
         (&["plan", "raid0:4", "--lost", "1,3"], &["Not one of the 2 columns", "bring back all"]),
         (&["plan", "raidp:5", "--lost", "0-4"], &["any 2 of the 5 columns", "bring back any 3"]),
         (&["plan", "raid6:4", "--lost", "1-3", "--write", "1"], &["any 2 of the 3", "bring back any 1"]),
-        // Only the wanted cells count: the other group may stay lost.
+        // Only the wanted cells count: the other group can stay lost.
         (
             &["plan", "slpg:6,4,3", "--lost", "0-5", "--want", "0"],
             &["{1-5}", "bring back 1 column, such as {0}"],
@@ -397,7 +398,7 @@ fn wrong_code_files_carry_the_name_and_the_line() {
             arguments.push(path.to_str().expect("UTF-8"));
             let run = pantile(&arguments);
             assert!(!run.stderr.contains('\x1b'), "{name}: an escape reaches the terminal");
-            // A long path or message cuts the line, so the rest of it is not compared.
+            // A long path or message is cut in the printed line, so the rest of it is not compared.
             let needles: Vec<&str> = needles.iter().copied().chain([*name]).collect();
             assert_fault(&run, 2, &needles, name);
         }
@@ -418,7 +419,7 @@ fn a_code_survives_the_way_through_its_file() {
             json(&["prove", spec, "--json"])["tolerance"],
             json(&["prove", path, "--json"])["tolerance"]
         );
-        // Without a slash or the extension, the name of an existing file is enough.
+        // The name of an existing file is enough, without a slash or the extension.
         std::fs::copy(path, directory.path().join("plain")).expect("copied");
         assert_eq!(pantile_in(directory.path(), &["show", "plain"]).status, 0);
     }
@@ -438,7 +439,7 @@ fn missing_files_are_status_2_and_refusals_of_the_machine_3() {
     assert_fault(&run, 3, &["cannot write"], "an SVG into nowhere");
 }
 
-/// A picture that cannot be written leaves the old one, and no other file.
+/// If a picture cannot be written, the old one stays, and no other file is left.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_picture_is_written_whole_or_not_at_all() {

@@ -39,11 +39,11 @@ const NEED_MORE: [&str; 26] = [
     "verify",
 ];
 
-/// Examples with these words need a measurement of the user, or write outside of this test's
-/// folder.
+/// Examples with these words need a measurement of the user, or write outside the folder of this
+/// test.
 const OWN_FILES: [&str; 3] = ["--service", "--record", "--execute"];
 
-/// A command that still runs after this time has accepted its arguments.
+/// A command that is still running after this time has accepted its arguments.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
 /// Returns the arguments of each `pantile` in the examples, without remarks, pipes and
@@ -76,7 +76,7 @@ fn examples_without_volume_or_set_work_as_shown() {
         &["pantile-lab", "generate", "zipf", "--requests", "20000", "--out", "trace.csv"],
     );
     assert_eq!(made.status, 0, "{}", made.stderr);
-    // The other traces and the code file of the examples; a packed trace is recognized by its
+    // The other traces and the code file of the examples. A compressed trace is recognized by its
     // content.
     let file = |name: &str, text: String| std::fs::write(folder.path().join(name), text).expect("a file");
     let trace = std::fs::read_to_string(folder.path().join("trace.csv")).expect("a trace");

@@ -1,7 +1,7 @@
 //! A code file, a set or a trace of an attacker is refused or processed in seconds and in little
 //! memory.
 //!
-//! Each is read by a process with a limit of address space, which is ended after 20 seconds of
+//! Each is read by a process with limited address space, which is killed after 20 seconds of
 //! processor time: debug builds need several times the values of docs/limits.md.
 
 use crate::common::*;
@@ -12,7 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs the command with a limit of MiB of address space. Status -1 or 124: it exceeded the time.
+/// Runs the command with this limit of address space, in MiB. Status -1 or 124 means that it
+/// exceeded the time.
 fn bounded(directory: &Path, mib: u32, arguments: &[&str]) -> Run {
     let output = Command::new("sh")
         .args(["-c", &format!("ulimit -v {}; ulimit -t 20; exec timeout 200 \"$0\" \"$@\"", mib * 1024)])
@@ -34,8 +35,8 @@ fn fault(run: &Run) -> &str {
     run.stderr.lines().last().unwrap_or_default()
 }
 
-/// A code of 14 x 100 cells whose parity cells are sums of each other, 1 MB of text: 2.7 thousand
-/// million products.
+/// A code of 14 x 100 cells whose parity cells are sums of each other, in 1 MB of text. It takes
+/// 2,700,000,000 products.
 fn tangled() -> String {
     let mut text = "pantile-code 1\nname tangled\ncolumns 14\nrows 100\n".to_string();
     let mut state = 1u64;
@@ -67,7 +68,7 @@ fn a_code_file_that_takes_long_to_solve_is_refused_at_once_and_says_the_effort()
     }
 }
 
-/// A small set by raid6:4 in `s`, and its shards.
+/// Makes a small set by raid6:4 in `s`, and returns its shards.
 fn sealed(folder: &Path) -> Vec<PathBuf> {
     std::fs::create_dir(folder.join("d")).expect("a folder");
     std::fs::write(folder.join("d/f"), [7; 50_000]).expect("it writes");
@@ -88,7 +89,7 @@ fn forge(path: &Path, change: impl Fn(&mut ShardHeader, &File)) {
     file.write_all_at(&bytes, 4096).expect("it writes");
 }
 
-/// Announces a manifest of another length, without a check table.
+/// Gives a header a manifest of another length, and no check table.
 fn announce(header: &mut ShardHeader, manifest_len: u64) {
     (header.manifest_len, header.pieces_len) = (manifest_len, 8 * pieces_of(manifest_len));
     (header.checks_len, header.checks_crc) = (0, Crc64::of(&[]));
@@ -101,7 +102,7 @@ fn a_manifest_takes_no_more_memory_than_its_stored_bytes() {
         let place = tempfile::tempdir_in(folder.path()).expect("a folder");
         for shard in sealed(place.path()) {
             forge(&shard, |header, file| {
-                // The data begin as a manifest of this length, and continue in a hole.
+                // The data begin like a manifest of this length, and continue in a hole.
                 let mut begin = vec![0; 4096.min(header.manifest_len as usize)];
                 file.read_exact_at(&mut begin, header.meta_offset).expect("a manifest");
                 begin[104..112].copy_from_slice(&len.to_le_bytes());
@@ -144,8 +145,8 @@ fn a_code_within_a_manifest_costs_no_more_than_one_in_a_file() {
 
 #[test]
 fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
-    // A shard has 4,000 places that begin as the manifest of the next generation and claim the rest
-    // of the file.
+    // A shard has 4,000 places that begin like the manifest of the next generation and announce the
+    // rest of the file as its length.
     let folder = tempfile::tempdir().expect("a folder");
     let shards = sealed(folder.path());
     for shard in &shards {
@@ -167,7 +168,7 @@ fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
             }
         });
     }
-    // The change is read only if too much is lost without it.
+    // The prepared change is read only if too much is lost without it.
     shards[..3].iter().for_each(|shard| std::fs::remove_file(shard).expect("it goes"));
     let run = bounded(folder.path(), 800, &["verify", "s"]);
     assert_eq!(run.status, 2, "{}", run.stderr);

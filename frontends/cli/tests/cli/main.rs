@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own, in one program.
+//! All tests of the crate that need no separate process, in one program.
 
 mod a_code_is_advised_for_a_trace;
 mod a_machine_is_watched;

@@ -1,5 +1,5 @@
-//! Commands in messages work as they are printed: those on a volume have its folder, and no message
-//! has a word in its place.
+//! Commands in messages work as they are printed: those for a volume name its folder, not a
+//! placeholder.
 
 use crate::common::*;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the code of a source without remarks, pages of help and tests.
+/// Returns the code of a source file without comments, help pages and tests.
 fn messages(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut out = String::new();

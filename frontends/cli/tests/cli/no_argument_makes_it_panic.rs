@@ -1,4 +1,5 @@
-//! Random arguments, seeded and bounded: every status is documented, and a fault is one clean line.
+//! Random arguments, drawn by a seed and limited in number: every status is documented, and a fault
+//! is one clean line.
 
 use crate::common::*;
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// A good text with characters changed, left out, doubled or put in.
+    /// Returns a valid text with characters changed, omitted, doubled or inserted.
     fn spoiled(&mut self, text: &str) -> String {
         const ODD: &[&str] = &[
             "-",

@@ -2,8 +2,8 @@
 //! verified, healed and restored. Only the system's permissions refuse an operation.
 //!
 //! Each situation is a script of commands. `ok COMMAND` must end with status 0, `st N COMMAND` with
-//! N. `as USER pantile ..` is a command of that user, `pantile ..` one of root. Modes stand for
-//! file systems without owners, which show all files as rwxrwxrwx of one user.
+//! N. `as USER pantile ..` runs a command as that user, `pantile ..` as root. File systems without
+//! owners are imitated by modes: such a system shows all files as rwxrwxrwx of one user.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
@@ -227,7 +227,7 @@ const SITUATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Runs a script in a folder of its own, and returns its output if it fails.
+/// Runs a script in a separate folder, and returns its output if it fails.
 fn fault(script: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();

@@ -1,5 +1,5 @@
-//! Claim: files that 'encode' and 'decode' make have mode 0600 unless every user can read all files
-//! that they are made of.
+//! Claim: files that 'encode' and 'decode' make have mode 0600, unless every user can read all the
+//! files from which they are made.
 
 use crate::common::*;
 use std::fs;
@@ -31,7 +31,7 @@ fn folder() -> tempfile::TempDir {
 fn outputs_are_readable_by_all_only_if_every_input_is() {
     let folder = folder();
     let at = folder.path();
-    // Mode of a new file under the umask.
+    // The mode of a new file under the umask.
     let new = mode_of(&at.join("secret"));
     let encode = |from: &str, out: &str| {
         let command =
@@ -49,7 +49,7 @@ fn outputs_are_readable_by_all_only_if_every_input_is() {
         assert_eq!(mode_of(&at.join("chunks/chunk.1")), most & new, "{mode:o}");
         assert_eq!(encode("secret", &format!("given{mode}")), most & new, "{mode:o}");
         set_mode(&at.join("chunks/chunk.0"), 0o644);
-        // A replaced file keeps no permissions that its chunks do not have.
+        // A file that is replaced loses the permissions that its chunks do not have.
         ok(at, &["decode", "chunks", "--out", "all", "--overwrite"]);
         assert_eq!(mode_of(&at.join("all")), most & new, "{mode:o}");
         set_mode(&at.join("all"), 0o644);

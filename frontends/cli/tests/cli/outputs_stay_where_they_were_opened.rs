@@ -1,5 +1,5 @@
-//! Claim: a command writes to the directory or file that it opened, even if another one gets the
-//! name, and replaces files only with the option for it.
+//! Claim: a command writes to the directory or file that it opened, even if another one takes over
+//! the name, and replaces files only with the option for it.
 
 use crate::common::*;
 use std::fs;
@@ -54,8 +54,8 @@ fn comes(mut is_so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Encodes data from a pipe into `at/dir`. In the middle, when the files of the chunks are open
-/// under temporary names, `meanwhile` runs.
+/// Encodes data from a pipe into `at/dir`. `meanwhile` runs while the files of the chunks are open
+/// under temporary names.
 fn encode_and_meanwhile(at: &Path, options: &[&str], meanwhile: impl FnOnce()) -> Run {
     let arguments = ["encode", "-", "--code", "mirror:2", "--chunk", "1K", "--out", "dir"];
     let mut child = pantile(at, &[&arguments, options].concat(), Stdio::piped());

@@ -37,14 +37,14 @@ fn stranded_pools_are_named_with_numbers_and_commands() {
     assert_eq!(of("cold")["one_lost"], value!({"ceph": 0.34375, "least": 0.34375, "is_least": true}));
     assert_eq!((&of("cold")["proved"], &of("cold")["durability_of"]), (&value!(4), &value!("rs:8+4")));
     assert_eq!(of("good")["one_lost"], value!({"ceph": 1.0, "least": 1.0, "is_least": true}));
-    // Ceph reads the six others of the group. The first global parity is the XOR of all data, so
-    // the two local ones and the three other global ones add up to zero.
+    // Ceph reads the six other chunks of the group. The first global parity is the XOR of all data,
+    // so the sum of the two local and the three other global parities is zero.
     assert_eq!(of("local")["one_lost"], value!({"ceph": 0.75, "least": 0.625, "is_least": true}));
     // Ceph accepts blaum_roth with w=7, which does not tolerate every pair.
     assert_eq!(of("blaum")["proved"], 1);
     assert_eq!((&of("wide")["code"], &of("wide")["proved"]), (&value!("shec:6,4,c=3,w=16"), &value!(3)));
-    // Ceph's plug-in recovers nothing with long words; the least reads are those of a code of
-    // bytes.
+    // Ceph's plug-in recovers nothing with long words; `least` gives the reads of a code with words
+    // of one byte.
     assert_eq!(of("wide")["one_lost"], value!({"ceph": null, "least": 0.566667, "is_least": false}));
     assert_eq!(of("clayisa")["code"], "clay:4,2,5,vandermonde");
     assert_eq!(answer["unused_stranded_profiles"], value!(["unused"]));
@@ -56,7 +56,7 @@ fn stranded_pools_are_named_with_numbers_and_commands() {
         ),
         ("cold", ["k=8 m=4", "cold-isa cephfs", "ceph fs add_data_pool FILE_SYSTEM cold-isa"]),
         ("good", ["good-isa allow_ec_overwrites true", "good-isa myapp", "rename good good-old"]),
-        // The commands give the intended tolerance, not that of Ceph's w=7.
+        // The commands give the intended tolerance, not the lower one of Ceph's w=7.
         ("blaum", ["k=4 m=2", "create blaum-isa 8 8 erasure blaum-isa", "rados cppool blaum blaum-isa"]),
     ] {
         let commands = pool(name)["commands"].to_string();
@@ -102,7 +102,7 @@ fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
             "olds": {"plugin": "shec_generic", "k": "4", "m": "3", "c": "2"},
         },
     });
-    // The map of OSDs alone, and inside a report for support.
+    // The dump is the map of OSDs alone, or inside a report for support.
     for dump in [map.clone(), value!({"cluster_fingerprint": "x", "osdmap": map})] {
         std::fs::write(&path, dump.to_string()).unwrap();
         let (status, answer) = report(&path);
@@ -227,7 +227,7 @@ fn results_beyond_the_effort_are_left_out_and_the_row_says_so() {
     assert_eq!((&examined(2)["proved"], &examined(2)["left_out"]), (&value!(2), &value!([])));
     assert!(answer["suffices_steps"].as_u64() > Some(1_000_000));
 
-    // Less effort omits more results, those of small codes last; the proposed effort omits none.
+    // Less effort omits more results, those of small codes last. The proposed effort omits none.
     let path = dump_of(folder.path(), &[lrc("8", "4", "6"), rs]);
     let report = |effort: &str| {
         let run = pantile(&["ceph", "report", path.to_str().unwrap(), "--effort", effort, "--json"]);

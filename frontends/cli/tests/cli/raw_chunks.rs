@@ -76,7 +76,7 @@ fn a_code_file_lies_beside_its_chunks() {
     fs::remove_file(at.join("c/chunk.5")).expect("it goes");
     ok(at, &["decode", "c", "--out", "back"]);
     assert_eq!(fs::read(at.join("back")).expect("a file"), data(100_000));
-    // The same holds for every other code that only a text defines.
+    // The same holds for every other code that is defined only by a text.
     ok(at, &["encode", "data", "--code", "ceph:plugin=lrc k=4 m=2 l=3", "--out", "lrc"]);
     fs::remove_file(at.join("lrc/chunk.1")).expect("it goes");
     ok(at, &["decode", "lrc", "--out", "back", "--overwrite"]);
@@ -140,7 +140,8 @@ fn ctrl_c_leaves_nothing_behind() {
         .spawn()
         .expect("the built command can be run");
     let mut input = run.stdin.take().expect("a pipe");
-    // The data exceed a pipe's buffer, so the command reads and handles signals.
+    // The data exceed the buffer of a pipe: once they are written, the command reads and handles
+    // signals.
     input.write_all(&data(4 << 20)).expect("it reads");
     let killed = Command::new("kill").args(["-INT", &run.id().to_string()]).status().expect("kill");
     assert!(killed.success());

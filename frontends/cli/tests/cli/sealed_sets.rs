@@ -1,4 +1,4 @@
-//! A file goes through seal, verify, heal and unseal, with faults on the way.
+//! A file goes through seal, verify, heal and unseal, with faults in between.
 
 use crate::common::*;
 use serde_json::{Value, json as value};
@@ -53,15 +53,16 @@ impl Place {
     }
 }
 
-/// Bytes with period 251, never only zeros.
+/// Returns bytes with period 251, never only zeros.
 fn painted(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * 7 + seed * 13) % 251) as u8).collect()
 }
 
-/// Changes bytes in the middle of a file, and keeps its time.
+/// Changes bytes in the middle of a file, and keeps its mtime.
 fn spoil(path: &Path, from: usize) {
     let mut bytes = fs::read(path).expect("there");
-    // After the two copies of the header; the data at the end of the file have copies.
+    // The offset is behind the two copies of the header. The metadata at the end of the file have
+    // copies too.
     let at = 8192 + from;
     // Enough bytes for a proof by the equations alone.
     bytes[at..].iter_mut().take(8).for_each(|byte| *byte ^= 0x5a);
@@ -273,7 +274,8 @@ fn unrestored_files_are_listed_and_the_status_says_so() {
     );
     let report = place.json(2, &["unseal", "shards", "--to", "restored", "--json"]);
     assert_eq!((&report["not_restored_count"], &report["already_there"]), (&value!(1), &value!(2)));
-    // A directory is not overwritten, and the message does not propose the given option again.
+    // A directory is not overwritten, and the message does not propose the option that was already
+    // given.
     fs::remove_file(place.path("restored/a.raw")).expect("removed");
     fs::create_dir(place.path("restored/a.raw")).expect("made");
     let run = place.run(&["unseal", "shards", "--to", "restored", "--overwrite"]);
@@ -327,7 +329,8 @@ fn misnamed_shards_are_reported_and_renamed() {
     );
     let run = place.run(&["heal", "shards"]);
     assert!(run.status == 0 && run.stdout.matches("  renamed    ").count() == 2, "{}", run.stdout);
-    // A shard of another set takes the place of one: it is kept, and its new path is reported.
+    // A shard of another set is in the place of one of this set: it is kept, and its new path is
+    // reported.
     let other = place.json(0, &["seal", "photos", "--code", "rs:4+2", "--out", "other", "--json"]);
     fs::copy(place.path("other/photos.02.shard"), &shards[2]).expect("copied");
     let aside = format!("aside to {}.of-{}", shards[2].display(), other["set"].as_str().expect("a UUID"));

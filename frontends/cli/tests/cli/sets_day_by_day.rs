@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder with a blank in its name, and the folder of its shards.
+/// A folder with a space in its name, and the folder of its shards.
 struct Place {
     directory: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Place {
         for command in &proposed {
             let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
             let mut shell = std::process::Command::new("sh");
-            // With the records of sets that the tests sealed.
+            // The shell uses the records of the sets that the tests sealed.
             shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
             let run = shell.args(["-c", &line]).current_dir(self.directory.path()).output();
             let output = run.expect("a shell");
@@ -59,7 +59,8 @@ impl Place {
 fn every_command_that_is_proposed_can_be_run_as_it_stands() {
     let place = Place::new();
     place.good(&SEAL);
-    // Deleted on purpose or not: each of both commands is right.
+    // The file was deleted on purpose or not: there is a proposed command for each case, and both
+    // work.
     let broken = place.path("my photos/2026/03.raw");
     for is_kept in [false, true] {
         fs::remove_file(&broken).expect("removed");
@@ -74,7 +75,7 @@ fn every_command_that_is_proposed_can_be_run_as_it_stands() {
             place.good(&SEAL);
         }
     }
-    // Changed, moved, and sealed under a name of its own.
+    // The file is changed; then its folder is sealed under another name and moved.
     fs::write(&broken, "something new").expect("written");
     let found = place.run(&["verify", "my parity"]);
     assert!(found.status == 1 && place.follow(&found.stdout) >= 1, "{}", found.stdout);
@@ -114,8 +115,8 @@ fn a_missing_original_of_a_set_with_the_data_is_named_until_it_is_restored() {
 fn options_that_a_fault_names_help() {
     let place = Place::new();
     place.good(&["seal", "my photos", "--out", "shards", "--code", "rs:2+2"]);
-    // A file of other content is overwritten. A path of another kind is not, and the message does
-    // not propose to try.
+    // A file with other content is overwritten. A path of another kind is not, and the message does
+    // not propose to try that.
     fs::create_dir_all(place.path("to/x.tmp")).expect("made");
     let unseal = ["unseal", "shards", "--to", "to"];
     let run = place.run(&unseal);
@@ -125,13 +126,13 @@ fn options_that_a_fault_names_help() {
     let run = place.run(&unseal);
     assert!(run.status == 2 && run.stderr.contains("say --overwrite"), "{}", run.stderr);
     place.good(&[&unseal[..], &["--overwrite"]].concat());
-    // Two sets of one name.
+    // There are two sets of one name.
     place.good(&["seal", "my photos", "--out", "others", "--code", "rs:2+2"]);
     let run = place.run(&["info", "shards", "others", "--name", "my photos"]);
     assert!(run.status == 2 && run.stderr.contains("UUID"), "{}", run.stderr);
     let id = run.stderr.split('(').nth(1).and_then(|rest| rest.split(',').next()).expect("a UUID");
     place.good(&["info", "shards", "others", "--name", id]);
-    // A disk that is not mounted.
+    // The folder of an unmounted disk is empty.
     for file in fs::read_dir(place.path("my photos/2026")).expect("a folder") {
         fs::remove_file(file.expect("an entry").path()).expect("removed");
     }
@@ -140,7 +141,7 @@ fn options_that_a_fault_names_help() {
     assert!(run.status == 2 && run.stderr.contains("not mounted"), "{}", run.stderr);
     assert!(run.stderr.contains("--removed-max 100%"), "{}", run.stderr);
     place.good(&[&seal[..], &["--removed-max", "100%"]].concat());
-    // Malware has encrypted what is left.
+    // Malware has encrypted the remaining files.
     let files = fs::read_dir(place.path("my photos")).expect("a folder").flatten().map(|file| file.path());
     for file in files.filter(|path| path.is_file()) {
         fs::write(file, [9; 99]).expect("written");
@@ -216,7 +217,7 @@ fn words_fit_what_they_are_said_of() {
     let found = place.run(&["verify", "full"]);
     assert!(!found.stdout.contains("nothing is missing"), "{}", found.stdout);
     assert!(place.good(&["info", "full"]).contains("2 directories, 0 links"));
-    // Ranges are printed, not 200 numbers.
+    // The message prints ranges, not 200 numbers.
     place.good(&["seal", "my photos/x.tmp", "--out", "wide", "--code", "lch:128+128"]);
     for column in 0..200 {
         fs::remove_file(place.path(&format!("wide/x.tmp.{column:03}.shard"))).expect("removed");
@@ -226,7 +227,7 @@ fn words_fit_what_they_are_said_of() {
     assert!(run.stderr.contains("0-199") && !run.stderr.contains("17, 18"), "{}", run.stderr);
 }
 
-/// Temporary files of a command that works or was killed.
+/// Returns the temporary files of a command that is running or was killed.
 #[cfg(unix)]
 fn temporaries(folders: &[PathBuf]) -> Vec<PathBuf> {
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
@@ -255,7 +256,7 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
     let folders = [at("shards"), at("to")];
     let is_written = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
     for command in [&seal[..], &["heal", "shards"], &["unseal", "shards", "--to", "to"]] {
-        // A command that is done before the signal reaches it is begun again.
+        // A command that ends before the signal reaches it is started again.
         let mut begun = 0;
         for signal in ["-TERM", "-HUP"] {
             let output = loop {
@@ -263,7 +264,7 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
                 assert!(begun < 20, "{command:?} is always done before {signal} reaches it");
                 match command[0] {
                     "seal" => drop(fs::remove_dir_all(at("shards"))),
-                    // The file does not exist if the signal before ended its healing.
+                    // The file does not exist if the previous signal ended its healing.
                     "heal" => drop(fs::remove_file(at("shards/big.00.shard"))),
                     _ => drop(fs::remove_dir_all(at("to"))),
                 }
@@ -296,7 +297,7 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
             assert!(said.lines().last().is_some_and(|line| line.contains("ended on request")), "{said}");
             assert_eq!(temporaries(&folders), Vec::<PathBuf>::new(), "{command:?} {signal}");
         }
-        // Completes the work for the next command.
+        // This completes the set for the next command.
         let done = run(command);
         assert_eq!(done.status, 0, "{}", done.stderr);
     }
@@ -332,7 +333,7 @@ fn a_limit_on_the_length_of_files_is_named_and_leaves_no_temporary_files() {
     assert_eq!(temporaries(&[at("shards"), at("to")]), Vec::<PathBuf>::new());
 }
 
-/// Runs in a namespace of its own, in which any user can mount a small file system.
+/// Runs in a separate namespace, in which any user can mount a small file system.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_target_does_not_stop_healing_elsewhere() {
@@ -520,7 +521,7 @@ fn disks_that_can_fail_are_named_by_seal_info_and_verify() {
     }
 }
 
-/// A shelf of three disks: one is missing, replaced, or at another path.
+/// Three disks: one is missing, then at another path, then replaced.
 #[test]
 fn a_disk_is_named_asked_for_and_healed_by_its_name() {
     let place = Place::new();
@@ -540,11 +541,11 @@ fn a_disk_is_named_asked_for_and_healed_by_its_name() {
     let lines = place.run(&["verify", "par", "--quiet"]).stdout;
     assert!(lines.starts_with("disk disk2-films: nothing that was sealed is in "), "{lines}");
     assert_eq!(lines.lines().count(), 1, "{lines}");
-    // At another path: reported once.
+    // The disk is at another path, which the user has to name only once.
     let healed = place.run(&["heal", "par", "--disk", "disk2-films=away/films"]);
     assert_eq!(healed.status, 0, "{}{}", healed.stdout, healed.stderr);
     place.good(&["verify", "par"]);
-    // Replaced.
+    // The disk was replaced.
     fs::remove_dir_all(place.path("away")).expect("removed");
     fs::create_dir_all(place.path("away/films")).expect("made");
     let healed = place.good(&["heal", "par", "--disk", "disk2-films"]);

@@ -6,14 +6,15 @@ use pantile::Code;
 use pantile::code::{ColumnRole, families};
 use serde_json::Value;
 
-/// Sets with one device more than the tolerance: number of devices, of sets, and of survivors.
+/// The sets with one device more than the tolerance: number of devices, number of sets, and how
+/// many of these are survivable.
 type Next = Option<(u64, u64, u64)>;
 
 fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_f64().map(|number| number as u64)).expect("a number")
 }
 
-/// Returns the tolerance and the level above it by `prove`.
+/// Returns the tolerance and the level above it, as `prove` reports them.
 fn proved(spec: &str, placement: &str, tolerance: usize) -> (u64, Next) {
     let most = (tolerance + 1).to_string();
     let found = json(&["prove", spec, "--placement", placement, "--max-lost", &most, "--json"]);
@@ -27,7 +28,8 @@ fn proved(spec: &str, placement: &str, tolerance: usize) -> (u64, Next) {
     (any, next)
 }
 
-/// Returns the volume's placement, its tolerance and the next level by `create` and `status`.
+/// Returns the volume's placement, its tolerance and the level above it, as `create` and `status`
+/// report them.
 fn of_a_volume(spec: &str, placement: Option<&str>) -> (String, u64, Next) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("v");
@@ -43,7 +45,8 @@ fn of_a_volume(spec: &str, placement: Option<&str>) -> (String, u64, Next) {
     (found["placement"].as_str().expect("a word").to_string(), of(margin, "any_more"), next)
 }
 
-/// Returns the same by `durability`, which counts fatal sets.
+/// Returns the tolerance and the level above it, as `durability` reports them; it counts fatal
+/// sets.
 fn durable(spec: &str, placement: &str, next: Next) -> (u64, Next) {
     let found = json(&["durability", spec, "--placement", placement, "--cycles", "0", "--json"]);
     let measures = found.as_array().expect("a list");
@@ -83,7 +86,7 @@ fn prove_status_and_durability_agree_for_every_family() {
     assert!(lossy >= 3, "{lossy}");
 }
 
-/// Returns the tolerance by `replay`, as far as it is proved.
+/// Returns the tolerance as `replay` reports it, as far as it is proved.
 fn replayed(spec: &str, trace: &str) -> u64 {
     let found = json(&["replay", trace, "--codes", spec, "--json"]);
     let measures = found.as_array().expect("a list").iter();
@@ -91,7 +94,7 @@ fn replayed(spec: &str, trace: &str) -> u64 {
     number(&measures.into_iter().find(of).expect("it is counted")["value"])
 }
 
-/// Each example of each family, in the placement that `create` chooses.
+/// Tests each example of each family, in the placement that `create` chooses.
 #[test]
 fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -104,7 +107,7 @@ fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family
             let code = Code::parse(spec).expect("an example");
             let devices =
                 (0..code.columns()).filter(|&column| code.role(column) == ColumnRole::Device).count();
-            // dcode:9,raw is only for study: no volume has it.
+            // dcode:9,raw is only for study: no volume uses it.
             let stores = code.check_stores().is_ok();
             let (placement, any, _) = match stores {
                 true => of_a_volume(spec, None),
@@ -122,7 +125,8 @@ fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family
                 assert_eq!(run.status, 2, "{spec}: {}", run.stderr);
                 continue;
             }
-            // Candidates of the wide codes take minutes; each family has a narrow one.
+            // With the wide codes the candidates take minutes, and each family also has a narrow
+            // code.
             if code.columns() > 16 {
                 continue;
             }
@@ -142,7 +146,7 @@ fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family
     for spec in ["mirror:7", "mirror:8"] {
         assert_eq!(replayed(spec, trace), proved(spec, "fixed", 7).0, "{spec}: replay, prove");
     }
-    // Without a loss to survive, or with an add-on beside every disk, nothing is advised.
+    // For a code without tolerance, or with an add-on beside every disk, nothing is advised.
     assert_eq!(
         missing,
         ["raid0:1", "raid0:4", "dcode:9,raw", "raidp:5", "raidp:8,weighted", "raidp:8,stack=2"]
@@ -201,7 +205,7 @@ fn create_says_in_one_line_what_a_placement_gives_up() {
     assert!(run.stderr.contains("'turned' is no placement: write fixed, rotated"), "{}", run.stderr);
 }
 
-/// Files in one folder are on one disk, under any name.
+/// Files in one folder are on one disk, whatever their names are.
 #[test]
 fn create_and_status_warn_of_devices_that_fail_together() {
     let folder = tempfile::tempdir().expect("a folder");

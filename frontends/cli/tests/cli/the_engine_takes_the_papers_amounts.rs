@@ -1,10 +1,11 @@
-//! Claim: `pantile-lab dcode-engine` runs the D-Code paper's requests, 2000 reads healthy and 200
-//! with each disk lost, with all codes at all its primes, and docs/lab.md has the results.
+//! Claim: `pantile-lab dcode-engine` runs the requests of the D-Code paper with all codes at all
+//! its primes: 2000 reads without a lost disk, and 200 for each lost disk. docs/lab.md has the
+//! results.
 
 use crate::common::*;
 use serde_json::Value;
 
-/// Runs on the disk model that gives the paper's percentages; a third of the command's default.
+/// Runs on one of the command's three disk models: the one that gives the percentages of the paper.
 #[test]
 fn all_primes_are_asked_the_papers_requests() {
     let arguments = ["pantile-lab", "dcode-engine", "--disks", "element"];

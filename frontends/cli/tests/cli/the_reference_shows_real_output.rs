@@ -1,7 +1,7 @@
 //! Every `console` block of docs/cli.md, docs/chunks.md and docs/ceph-report.md is the output of
-//! its command in the repository, and every one of docs/advise.md in a folder of its own.
+//! its command in the repository; every one of docs/advise.md is its output in a separate folder.
 //!
-//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli
+//! After an intended change: `PANTILE_BLESS=1 cargo test -p pantile-cli
 //! the_reference_shows_real_output`.
 
 use crate::common::*;
@@ -69,7 +69,7 @@ fn printed(command: &str, folder: &Path) -> String {
     let arguments: Vec<&str> = command.split(' ').collect();
     let run = pantile_in(folder, &arguments);
     let mut out = String::new();
-    // Beside an answer, standard error has only progress, and only on a slow machine.
+    // If there is an answer, standard error has only progress, and only on a slow machine.
     let shown = if run.stdout.is_empty() { &run.stderr } else { &run.stdout };
     for line in shown.lines().take(lines) {
         out.push_str(&format!("{line}\n"));

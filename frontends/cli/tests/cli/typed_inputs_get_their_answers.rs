@@ -1,9 +1,9 @@
-//! Every input of `tests/typed.txt`, as people type it, ends with its status and prints its words.
+//! Every input of `tests/typed.txt`, as users type it, ends with its status and prints its words.
 
 use crate::common::*;
 use std::path::Path;
 
-/// Splits a shell's line into words: blanks separate them, except between single quotes.
+/// Splits a line of a shell into words: spaces separate them, except between single quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut is_quoted, mut is_new) = (false, true);
@@ -22,8 +22,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Makes a volume `tank` on files of its own, a volume `pool` on six disks, a sealed set `shards`
-/// of `photos`, a trace and blank disks.
+/// Makes a volume `tank` on its own files, a volume `pool` on six disks, a sealed set `shards` of
+/// `photos`, a trace, and blank disks.
 fn prepare(at: &Path) {
     std::fs::create_dir(at.join("photos")).expect("a directory");
     std::fs::write(at.join("photos/a"), "x").expect("a file");
@@ -51,7 +51,7 @@ fn prepare(at: &Path) {
     }
 }
 
-/// A command typed after `lab` runs, and the program that has it is named.
+/// A command that is typed after `lab` runs, and the message names the program that has it.
 #[test]
 fn lab_names_the_program_of_a_command_and_runs_it() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
 //! The commands on volumes without a server: the life of a volume, statuses, faults.
-//! tests/clients.sh has the served ones.
+//! tests/clients.sh tests served volumes.
 
 use crate::common::*;
 use std::io::{BufRead, BufReader, Write};
@@ -63,7 +63,7 @@ fn a_volume_lives_through_losses() {
         run.stdout.contains("Device 3 is lost")
             && run.stdout.starts_with("1 more device can fail without data loss")
     );
-    // The device is not there.
+    // The file of the device is missing.
     std::fs::rename(folder.join("vol/device-03.pantile"), folder.join("away")).expect("a device");
     let run = at(folder, "rebuild vol");
     assert_eq!((run.status, run.stdout.contains("Device 3 is lost")), (1, true), "{}", run.stdout);
@@ -94,8 +94,8 @@ fn a_volume_lives_through_losses() {
     assert_eq!(json_of(folder, "assemble disk0 disk1 disk2 --into fewer")["enough"], false);
 }
 
-/// A device that was declared failed keeps its path, so an order finds it by each name, and brings
-/// it back.
+/// A device that was declared failed keeps its path. Orders can name it by each of its names, and a
+/// rebuild brings it back.
 #[test]
 fn a_device_declared_failed_is_known_by_its_path_and_comes_back() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -110,13 +110,13 @@ fn a_device_declared_failed_is_known_by_its_path_and_comes_back() {
     let device = || json_of(folder, "status vol")["devices"][1].clone();
     let path = folder.join("disks/d1").display().to_string();
     assert_eq!((&device()["state"], &device()["path"]), (&"lost".into(), &path.as_str().into()));
-    // The limit of the speed alone brings nothing back.
+    // A rebuild that only sets the speed limit recovers nothing.
     assert_eq!(at(folder, "rebuild vol --throttle 1G").status, 1);
     assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
     assert_eq!(device()["state"], "present");
     assert!(ok(folder, "events vol").contains("/disks/d1) came back."), "it was caught up, not rebuilt");
 
-    // Nothing is at the path any more.
+    // The file at the path is gone, so only the path identifies the spare and the device.
     ok(folder, "add-spare vol spare");
     std::fs::remove_file(folder.join("spare")).expect("it goes");
     std::os::unix::fs::symlink("spare", folder.join("to-spare")).expect("a link");
@@ -180,7 +180,8 @@ fn all_volumes_are_found_and_looking_writes_nothing() {
         std::fs::remove_dir_all(folder.join(vol)).expect("it goes");
     }
     std::fs::write(disks.join("photo"), vec![7; 100_000]).expect("a file");
-    // One of the mirror is left: enough. Three of raid6:2 are gone: too few.
+    // One device of the mirror is left, which is enough. Three devices of raid6:2 are missing,
+    // which are too many.
     std::fs::remove_file(disks.join("p1")).expect("it goes");
     ["l0", "l1", "l3"].iter().for_each(|name| std::fs::remove_file(disks.join(name)).expect("it goes"));
     let kept = || -> Vec<Vec<u8>> {
@@ -234,7 +235,7 @@ fn all_volumes_are_found_and_looking_writes_nothing() {
     assert_eq!((none.status, none.stdout.as_str()), (1, "No volume was found.\n"));
 }
 
-/// An attacker's superblock can have any name of a volume.
+/// An attacker can write a superblock with any name of a volume.
 #[test]
 fn a_command_that_is_proposed_is_one_command() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -299,7 +300,7 @@ fn an_impossible_volume_is_refused_in_one_sentence() {
     assert!(!folder.join("new").exists(), "assemble left a folder behind");
 }
 
-/// Changes each data block of the first devices, more than any code tolerates.
+/// Changes each data block of the first devices, which are more than any code tolerates.
 fn spoil(folder: &Path, devices: u32, holds: u8) {
     for device in 0..devices {
         let path = folder.join(format!("vol/device-0{device}.pantile"));
@@ -361,7 +362,8 @@ fn several_devices_are_replaced_by_one_command() {
     assert!(path(1).ends_with("/a") && path(3).ends_with("/b"), "{status}");
 }
 
-/// Two devices are being rebuilt when a third is away: a new one in its place would lose data.
+/// Two devices are being rebuilt when a third is missing: a new device in its place would lose
+/// data.
 #[test]
 fn a_device_that_alone_holds_data_is_wanted_back() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -435,7 +437,7 @@ fn a_spare_is_given_back() {
     }
     let refused = at(folder, "remove-spare vol vol/device-00.pantile");
     assert_fault(&refused, 2, &["no spare of the volume", "/spare, "], "remove-spare");
-    // The same for a spare whose file is gone, and by another name.
+    // The same holds for a spare whose file is gone, and for a spare named by a link.
     std::fs::remove_file(folder.join("gone")).expect("it is there");
     assert_eq!(json_of(folder, "remove-spare vol gone")["served"], false);
     std::os::unix::fs::symlink("spare", folder.join("link")).expect("a link");
@@ -599,7 +601,7 @@ fn maps_lost_on_all_devices_are_rebuilt_from_the_stripes() {
     for device in 0..6 {
         let path = folder.join(format!("vol/device-0{device}.pantile"));
         let mut bytes = std::fs::read(&path).expect("a device");
-        // Everything before the first chunk except the superblocks: journal, snapshots, log.
+        // Clears everything before the first chunk except the superblocks: journal, snapshots, log.
         let chunk = bytes.chunks(4096).position(|block| block.starts_with(b"PANTCHNK")).expect("a chunk");
         bytes[8192..4096 * chunk].fill(0);
         std::fs::write(&path, &bytes).expect("it lies");
@@ -616,7 +618,7 @@ fn maps_lost_on_all_devices_are_rebuilt_from_the_stripes() {
     assert!(ok(folder, "scrub again").contains("clean"));
 }
 
-/// An attacker who made the folder of a volume also answers at its control socket.
+/// An attacker who made the folder of a volume can also answer at its control socket.
 #[test]
 fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -635,7 +637,7 @@ fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     }]);
     let done = serde_json::json!({ "answer": "done", "text": strange });
     let socket = UnixListener::bind(folder.join("vol/control.sock")).expect("it listens");
-    // The thread runs until the test ends; each line of a connection is an order.
+    // The thread runs until the test ends. Each line of a connection is an order.
     std::thread::spawn(move || {
         for connection in socket.incoming() {
             let Ok(mut answers) = connection else { return };
@@ -659,7 +661,7 @@ fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     assert_eq!(json["code"], strange, "programs have it as it is");
 }
 
-/// Each byte of the answer arrives soon, but the line never ends.
+/// Each byte of the answer arrives in time, but the line never ends.
 #[test]
 fn ctrl_c_ends_the_wait_for_a_server_whose_answer_drips() {
     use std::process::Command;

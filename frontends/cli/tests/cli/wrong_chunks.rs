@@ -1,5 +1,5 @@
-//! Claim: chunks that do not fit one another are named and decoded around, or nothing is written;
-//! `chunks verify` and `chunks rebuild` report and repair the same.
+//! Claim: if chunks do not fit one another, they are named and the data is decoded without them, or
+//! nothing is written. `chunks verify` and `chunks rebuild` report and repair the same chunks.
 
 use crate::common::*;
 use std::fs;
@@ -65,13 +65,13 @@ fn a_wrong_chunk_is_named_and_the_file_is_right() {
     let made: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
     assert_eq!(made["wrong"], serde_json::json!([{"column": 1, "first": 20000, "bytes": 1000}]));
     assert_eq!(made["checked"], true);
-    // The same to a pipe.
+    // The same holds for output to a pipe.
     let command = format!("{} decode c --out - > piped", env!("CARGO_BIN_EXE_pantile"));
     let done =
         std::process::Command::new("sh").args(["-c", &command]).current_dir(at).output().expect("a shell");
     assert!(done.status.success() && fs::read(at.join("piped")).expect("a file") == data(300_000));
     assert!(String::from_utf8_lossy(&done.stderr).contains("c/chunk.1: 1000 of its bytes"));
-    // A caller with checksums of its own can disable the check.
+    // A caller that has other checksums can disable the check.
     let run = pantile_in(at, &["decode", "c", "--out", "unchecked", "--no-check"]);
     assert_eq!((run.status, run.stderr.as_str()), (0, ""));
     assert!(fs::read(at.join("unchecked")).expect("a file") != data(300_000));
@@ -108,7 +108,8 @@ fn uncertain_data_are_not_written() {
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(run.stderr.contains("c/chunk.1: its byte 20000 is wrong"), "{}", run.stderr);
     assert!(fs::read(at.join("back")).expect("a file") == data(300_000));
-    // Two errors with two parities are detected but not located; a pipe has the data before them.
+    // With two parities, two errors are detected but not located. A pipe has already received the
+    // data before them.
     change(&at.join("c/chunk.1"), 20_000..20_001);
     change(&at.join("c/chunk.0"), 50_000..50_100);
     change(&at.join("c/chunk.3"), 50_000..50_100);
@@ -173,7 +174,7 @@ fn missing_and_wrong_chunks_are_named_and_rebuilt() {
         assert!(files(&at.join("c")) == whole, "{arguments:?}");
         let run = pantile_in(at, &["chunks", "rebuild", "c"]);
         assert!(run.status == 0 && run.stdout.contains("nothing was written"), "{}", run.stdout);
-        // Without chunks.txt the lengths of chunks suffice, except for cells.
+        // Without chunks.txt the lengths of the chunks suffice, except for layouts with cells.
         fs::remove_file(at.join("c/chunks.txt")).expect("it goes");
         fs::remove_file(at.join("c/chunk.0")).expect("it goes");
         let run = pantile_in(at, &[&["chunks", "rebuild", "c"], arguments].concat());
@@ -211,7 +212,7 @@ fn too_much_that_is_missing_is_not_rebuilt() {
     assert_eq!(files(&at.join("c")).len(), 4);
 }
 
-/// The shards of a volume share a folder with those of others, and with unrelated files.
+/// The shards of a volume share a folder with those of other volumes, and with unrelated files.
 #[test]
 fn shards_of_seaweedfs_are_decoded_verified_and_rebuilt() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -223,7 +224,7 @@ fn shards_of_seaweedfs_are_decoded_verified_and_rebuilt() {
     let run = pantile_in(at, &["decode", "v", "--out", "of-text"]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(fs::read(at.join("of-text")).expect("a file") == content);
-    // In SeaweedFS's form: without our text, with its own files.
+    // The folder is in the form of SeaweedFS: without our text, but with its files.
     fs::remove_file(at.join("v/chunks.txt")).expect("it goes");
     let info = "{\n  \"files\": [],\n  \"version\": 3,\n  \"datFileSize\": \"12000000\",\n  \"ecShardConfig\": null\n}";
     fs::write(at.join("v/3.ecx"), b"index").expect("a file");
@@ -251,7 +252,8 @@ fn shards_of_seaweedfs_are_decoded_verified_and_rebuilt() {
         fs::read(at.join("d")).expect("a file") == content
             && fs::read(at.join("3")).expect("a file") == content
     );
-    // With several volumes, one is named; the length can be given if there is no .vif.
+    // If there are several volumes, the user names one. The length can be given if there is no
+    // .vif.
     fs::write(at.join("v/photos_4.ec00"), b"another").expect("a file");
     let run = pantile_in(at, &["chunks", "verify", "v", "--as", "seaweedfs"]);
     assert_fault(&run, 2, &["several volumes (3, photos_4)", "such as v/3"], "several");
@@ -269,7 +271,7 @@ fn shards_of_seaweedfs_are_decoded_verified_and_rebuilt() {
     fs::remove_file(at.join("v/photos_4.ec00")).expect("it goes");
     fs::write(at.join("v/3.vif"), info).expect("a file");
     assert!(files(&at.join("v")) == whole);
-    // A volume whose .vif says that its shards are single blocks.
+    // The .vif of this volume states that its shards are single blocks.
     let run = pantile_in(at, &["encode", "3.dat", "--as", "seaweedfs:10+4 uniform", "--out", "u"]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     fs::remove_file(at.join("u/chunks.txt")).expect("it goes");

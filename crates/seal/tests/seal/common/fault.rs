@@ -1,10 +1,11 @@
 //! A file layer over a real directory that counts, fails, fills up, and loses power.
 //!
-//! Operations pass through to the real files at once, so that the code under test sees a running
-//! system. The layer also keeps the durable state: content as of the last sync of each file, names
-//! as of the last sync of their directory. A crash turns the real directory into a possible state
-//! after it: with a seeded number of the first name changes since the last sync, and a seeded
-//! choice of the writes since the last sync of each file, some of them torn.
+//! Operations are passed to the real files at once, so that the code under test sees a running
+//! system. The layer also keeps the durable state: the content of each file as of its last sync,
+//! and the names as of the last sync of their directory. A crash turns the real directory into one
+//! of the possible states after a loss of power. That state has the first name changes since the
+//! last sync, as many as a seed draws, and a seeded choice of the writes since the last sync of
+//! each file, some of them torn.
 
 use super::Seed;
 use pantile_format::Timestamp;
@@ -23,32 +24,33 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Faults to plant.
 #[derive(Clone, Copy, Default)]
 pub struct Faults {
-    /// After this many changing operations every one fails: the power is gone.
+    /// After this many changing operations each further one fails: the power is off.
     pub crash_after: Option<u64>,
-    /// After this many operations writes fail because the disk is full; removing still works.
+    /// After this many operations writes fail because the disk is full; removing a file still
+    /// works.
     pub full_after: Option<u64>,
-    /// Files whose path ends so cannot be opened, and directories not looked at; with an empty end
-    /// no file can be opened.
+    /// Files whose path has this ending cannot be opened, and directories not examined; with an
+    /// empty ending no file can be opened.
     pub unreadable: Option<&'static str>,
-    /// Bytes that cannot be read, of files whose path ends so.
+    /// Offsets of bytes that cannot be read, each in the files whose path has this ending.
     pub bad_sectors: &'static [(&'static str, u64)],
-    /// Which opening of a file to write to it fails, once.
+    /// The number of the opening of a file for writing that fails, once.
     pub fails_to_open: Option<u64>,
-    /// A planted bug: syncs of files with this ending are skipped, and succeed.
+    /// A planted bug: syncs of files with this ending are skipped, but report success.
     pub skip_sync_of: Option<&'static str>,
-    /// The umask to be reported.
+    /// The umask that the layer reports.
     pub umask: Option<u32>,
-    /// Giving an owner to a file is refused.
+    /// True to refuse changes of the owner of a file.
     pub owners_stay: bool,
-    /// Symbolic links are refused, as on exFAT.
+    /// True to refuse symbolic links, as exFAT does.
     pub has_no_links: bool,
-    /// A planted bug: the journal gets its name only when everything was applied.
+    /// A planted bug: the journal gets its name only after everything was applied.
     pub journal_late: bool,
-    /// Device numbers of files at or below directories of these names.
+    /// Device numbers that the layer reports for directories of these names and everything in them.
     pub devices: &'static [(&'static str, u64)],
 }
 
-/// A file of another device.
+/// A file that reports another device.
 struct OnDevice {
     seen: Box<dyn Seen>,
     device: u64,
@@ -88,7 +90,8 @@ struct Content {
     durable: Vec<u8>,
     pending: Vec<Change>,
     meta: Option<(u32, Timestamp)>,
-    /// The time that a write gave it, if none was set since. Before it is synced it may be lost.
+    /// The mtime that a write gave the file, unless one was set since. It may be lost before the
+    /// next sync.
     written: Option<Timestamp>,
 }
 
@@ -116,7 +119,7 @@ impl Content {
 enum NameChange {
     Link(PathBuf, u64),
     Unlink(PathBuf),
-    /// One step: both names change, or neither.
+    /// A rename, in one step: both names change, or neither.
     Move(PathBuf, PathBuf, u64),
 }
 
@@ -147,7 +150,8 @@ struct State {
     /// Files by number.
     contents: HashMap<u64, Content>,
     next: u64,
-    /// Names as the running system sees them, and as they are after a loss of power.
+    /// Names as the running system sees them; the next field has them as they are after a loss of
+    /// power.
     names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
     pending_names: Vec<NameChange>,
@@ -166,7 +170,7 @@ pub struct FaultDisk {
     state: Arc<Mutex<State>>,
 }
 
-/// The whole directory as one file system.
+/// The whole directory, as one file system.
 struct FaultSystem {
     faults: Faults,
     state: Arc<Mutex<State>>,
@@ -181,7 +185,7 @@ struct FaultFile {
 }
 
 impl FaultDisk {
-    /// Over everything below `root`, all of it durable.
+    /// Creates a layer over everything below `root`, all of which counts as durable.
     pub fn new(root: &Path, faults: Faults) -> FaultDisk {
         let mut state = State::default();
         let mut todo = vec![root.to_path_buf()];
@@ -218,7 +222,7 @@ impl FaultDisk {
         self.state.lock().unwrap().operations
     }
 
-    /// Files, directories and file systems that were made durable, each counted as often as it was.
+    /// Returns how often files, directories and file systems were made durable.
     pub fn syncs(&self) -> u64 {
         self.state.lock().unwrap().syncs
     }
@@ -227,7 +231,7 @@ impl FaultDisk {
         self.state.lock().unwrap().bytes_written
     }
 
-    /// Bytes read from files whose path ends so.
+    /// Returns the bytes read from files whose path has this ending.
     pub fn bytes_read(&self, end: &str) -> u64 {
         let state = self.state.lock().unwrap();
         state
@@ -272,7 +276,7 @@ fn set_meta(path: &Path, mode: u32, mtime: Timestamp) {
     fs::File::open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// The durable content and a seeded choice of unsynced writes.
+/// Returns the durable content with a seeded choice of unsynced writes.
 fn after_crash(content: &Content, seed: &mut Seed) -> Vec<u8> {
     let mut bytes = content.durable.clone();
     let all = seed.below(4) == 0;
@@ -282,7 +286,7 @@ fn after_crash(content: &Content, seed: &mut Seed) -> Vec<u8> {
             (_, 1) => {}
             (Change::Length(len), _) => bytes.resize(*len as usize, 0),
             (Change::Write(at, new), fate) => {
-                // Torn at a sector.
+                // The write is torn at a sector.
                 let keep = if fate == 2 {
                     (seed.below(new.len() as u64 / 512 + 1) * 512) as usize
                 } else {
@@ -306,7 +310,7 @@ fn power_is_gone() -> io::Error {
     io::Error::other("the power is gone")
 }
 
-/// Counts a changing operation; returns an error if it must fail.
+/// Counts a changing operation, and returns an error if it must fail.
 fn count(state: &mut State, faults: &Faults, grows: bool) -> io::Result<()> {
     if faults.crash_after.is_some_and(|limit| state.operations >= limit) {
         return Err(power_is_gone());
@@ -318,7 +322,7 @@ fn count(state: &mut State, faults: &Faults, grows: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Of a rename that was done. Links are not followed through a loss of power.
+/// Records a rename that was done. Links are not tracked through a loss of power.
 fn note_rename(state: &mut State, faults: &Faults, from: &Path, to: &Path) {
     let Some(number) = state.names.remove(from) else { return };
     state.names.insert(to.to_path_buf(), number);
@@ -464,7 +468,8 @@ impl Disk for FaultDisk {
     }
 
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
-        // The new name is durable at once here: it protects content, and need not be there itself.
+        // The new name is durable at once in this layer: it protects content, and is not required
+        // to be durable.
         count(&mut self.state.lock().unwrap(), &self.faults, false)?;
         self.inner.add_name(path, name)
     }
@@ -557,7 +562,7 @@ impl DiskFile for FaultFile {
         let mut state = self.state.lock().unwrap();
         let torn = self.faults.crash_after == Some(state.operations);
         if let Err(error) = count(&mut state, &self.faults, true) {
-            // The write that was under way when the power went may have happened in part.
+            // The write during which the power was lost may have happened in part.
             if torn {
                 let content = state.contents.get_mut(&self.number).unwrap();
                 content.pending.push(Change::Write(offset, bytes.to_vec()));

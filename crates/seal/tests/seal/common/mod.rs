@@ -1,4 +1,4 @@
-//! Trees to seal, and how they are compared.
+//! Makes trees to seal, and compares them.
 
 use pantile_seal::*;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub mod fault;
 pub mod users;
 
-/// Seeded numbers: splitmix64.
+/// A generator of seeded numbers: splitmix64.
 pub struct Seed(pub u64);
 
 impl Seed {
@@ -38,14 +38,14 @@ impl Seed {
     }
 }
 
-/// A directory of the test, removed afterwards, with a source tree and a place for shards.
+/// A directory of one test, removed afterwards, with a source tree and a place for shards.
 pub struct Place {
     pub dir: tempfile::TempDir,
 }
 
 impl Place {
     pub fn new() -> Place {
-        // In memory where there is such a file system: the tests sync thousands of times.
+        // On a file system in memory, if there is one: the tests sync thousands of times.
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         Place { dir: dir.unwrap() }
@@ -74,7 +74,7 @@ impl Place {
         SetPaths { records: Some(self.records()), ..SetPaths::dir(self.out()) }
     }
 
-    /// The records of the sealing user.
+    /// Returns the directory of the records of the user who seals.
     pub fn records(&self) -> PathBuf {
         self.dir.path().join("records")
     }
@@ -91,7 +91,7 @@ impl Place {
         seal(&self.again(), &mut Silent).unwrap()
     }
 
-    /// To seal once more, also in a copy of the place in which it was sealed.
+    /// Returns the options to seal once more, also in a copy of the place in which it was sealed.
     pub fn again(&self) -> SealOptions {
         let records = Some(self.records());
         SealOptions { moved: true, records, ..SealOptions::new(vec![self.tree()], self.out()) }
@@ -116,13 +116,13 @@ impl Place {
     }
 }
 
-/// Disks where they are now, by the last names of the paths.
+/// Returns disks at their present paths, named by the last components of these.
 pub fn at(paths: &[PathBuf]) -> Vec<DiskAt> {
     let disk = |path: &PathBuf| DiskAt { name: path.file_name().unwrap().into(), path: path.clone() };
     paths.iter().map(disk).collect()
 }
 
-/// A code by its spec, or the text of a code file.
+/// Returns a code by its spec, or from the text of a code file.
 pub fn code_of(code: &str) -> pantile::Code {
     if code.starts_with("pantile-code") {
         pantile::Code::from_text(code).unwrap()
@@ -131,20 +131,20 @@ pub fn code_of(code: &str) -> pantile::Code {
     }
 }
 
-/// Writes a file and sets its time into the past, so that no test waits for the clock.
+/// Writes a file and sets its mtime into the past, so that no test waits for the clock.
 pub fn write(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
     age(path, 1_600_000_000 + bytes.len() as u64);
 }
 
-/// Sets the time of modification, with nanoseconds.
+/// Sets the mtime to these seconds and a fixed number of nanoseconds.
 pub fn age(path: &Path, seconds: u64) {
     let time = UNIX_EPOCH + Duration::new(seconds, 123_456_789);
     fs::File::options().read(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Everything that is awkward: empty files, one byte, exact blocks, links, deep directories, names
-/// that are not UTF-8.
+/// Makes a tree of awkward files: empty files, one byte, exact blocks, links, deep directories,
+/// names that are not UTF-8.
 pub fn awkward_tree(root: &Path, seed: u64) {
     let mut seed = Seed(seed);
     fs::create_dir_all(root.join("deep/er/still/deeper/and/deeper")).unwrap();
@@ -172,7 +172,7 @@ pub fn awkward_tree(root: &Path, seed: u64) {
     fs::set_permissions(root.join("empty dir"), fs::Permissions::from_mode(0o700)).unwrap();
 }
 
-/// Kind, mode, time and content of a tree by path.
+/// Returns kind, mode, mtime and content of a tree, by path.
 pub fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut todo = vec![PathBuf::new()];
@@ -200,12 +200,12 @@ pub fn assert_same_trees(a: &Path, b: &Path) {
     assert_eq!(picture(a), picture(b));
 }
 
-/// Flips a byte in place and keeps the time of modification.
+/// Flips a byte in place and keeps the mtime.
 pub fn flip(path: &Path, at: u64) {
     spoil(path, at, 1);
 }
 
-/// Flips some bytes in a row in place and keeps the time of modification.
+/// Flips some adjacent bytes in place and keeps the mtime.
 pub fn spoil(path: &Path, at: u64, len: u64) {
     use std::os::unix::fs::FileExt;
     let time = fs::metadata(path).unwrap().modified().unwrap();
@@ -220,15 +220,16 @@ pub fn spoil(path: &Path, at: u64, len: u64) {
     fs::set_permissions(path, mode).unwrap();
 }
 
-/// Changes a byte of an original as rot does, which leaves no trace in the times of a file.
+/// Changes a byte of an original as rot does, without a trace in the times of the file.
 pub fn rot(place: &Place, path: &Path, at: u64) {
     flip(path, at);
     make_shards_younger(place);
 }
 
-/// Hides the time of the last touch of a file or directory, which cannot be set back.
+/// Makes the ctimes of files and directories look older than the last seal, since ctimes cannot be
+/// set back.
 pub fn make_shards_younger(place: &Place) {
-    // A clock that keeps times of files ticks more slowly than the one that is asked.
+    // The clock that stamps files ticks more slowly than the one that is read below.
     std::thread::sleep(Duration::from_millis(20));
     let later = SystemTime::now();
     for file in fs::read_dir(place.out()).unwrap() {
@@ -236,7 +237,7 @@ pub fn make_shards_younger(place: &Place) {
     }
 }
 
-/// Files that must not change: their content by name.
+/// Returns the files of a directory, by name, to check that they do not change.
 pub fn shards(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(out).unwrap() {
@@ -246,7 +247,7 @@ pub fn shards(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Bytes that give a block the checksum that it is to have, in place of its last eight.
+/// Replaces the last eight bytes of a block so that the block has a given checksum.
 pub fn forge(block: &mut [u8], wanted: pantile_format::Crc64) {
     let at = block.len() - 8;
     let mut crc = |tail: u64| {
@@ -254,8 +255,8 @@ pub fn forge(block: &mut [u8], wanted: pantile_format::Crc64) {
         pantile_format::Crc64::of(block).0
     };
     let base = crc(0);
-    // By its highest bit: the change of the checksum by a choice of bits of the tail, and the
-    // choice.
+    // By the highest bit of the checksum's change: that change, and the bits of the tail that cause
+    // it.
     let mut pivots = [None; 64];
     for i in 0..64 {
         let (mut adds, mut bits) = (crc(1 << i) ^ base, 1u64 << i);
@@ -278,8 +279,8 @@ pub fn forge(block: &mut [u8], wanted: pantile_format::Crc64) {
     assert_eq!(crc(tail), wanted.0);
 }
 
-/// Copies a directory of plain files and directories, with times. (A child process would inherit
-/// locks of other tests.)
+/// Copies a directory of plain files and directories, with their mtimes. (A child process would
+/// inherit locks of other tests.)
 pub fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
@@ -289,7 +290,7 @@ pub fn copy(from: &Path, to: &Path) {
         } else {
             fs::copy(&from, &to).unwrap();
             let mut time = fs::metadata(&from).unwrap().modified().unwrap();
-            // Files that were copied have been touched; they are not to look so.
+            // Copies have a new ctime. With a later mtime of the shards no file counts as touched.
             if from.extension().is_some_and(|kind| kind == "shard") {
                 time = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
             }

@@ -1,4 +1,4 @@
-//! Files of several users: only root can make them.
+//! Makes files of several users, which only root can do.
 
 use super::{Place, Seed, write};
 use pantile_seal::*;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Any user but root.
 pub const USER: u32 = 65534;
 
-/// True for root: without it no second user can be tried.
+/// True for root: any other user cannot test with a second user.
 pub fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -26,7 +26,7 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Gives [`USER`] a directory, or file, and everything below it.
+/// Gives [`USER`] a path and everything below it.
 pub fn give(path: &Path) {
     lchown(path, Some(USER), Some(USER)).unwrap();
     if fs::symlink_metadata(path).unwrap().is_dir() {
@@ -34,7 +34,7 @@ pub fn give(path: &Path) {
     }
 }
 
-/// A sealed tree of two files that all users can read.
+/// Makes a sealed tree of two files that all users can read.
 pub fn sealed(mode: Mode) -> Place {
     let place = Place::new();
     fs::create_dir_all(place.tree().join("d")).unwrap();

@@ -26,7 +26,7 @@ pub fn pantile_with(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     run(Path::new("."), variables, arguments)
 }
 
-/// Returns the program of these arguments, with the rest of them.
+/// Returns the program that these arguments name, with the rest of the arguments.
 pub fn command(arguments: &[&str]) -> Command {
     let (program, arguments) = match arguments.split_first() {
         Some((&"pantile-lab", rest)) => (env!("CARGO_BIN_EXE_pantile-lab"), rest),
@@ -42,7 +42,7 @@ fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run 
         .current_dir(directory)
         .envs(variables.iter().copied())
         .env_remove("NO_COLOR")
-        // Records of sets in tests stay out of the user's own state directory.
+        // The records of sets that tests seal are kept out of the user's state directory.
         .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .env("TERM", "xterm-256color")
         .stdin(Stdio::null())
@@ -92,7 +92,7 @@ pub fn keys_as_written(text: &str) -> Vec<String> {
 /// Asserts that a run ended with this status and one clean line about it.
 pub fn assert_fault(run: &Run, status: i32, needles: &[&str], what: &str) {
     assert_eq!(run.status, status, "{what}: status {}\n{}{}", run.status, run.stdout, run.stderr);
-    // Lines of progress appear on a slow machine.
+    // On a slow machine there can also be lines of progress.
     let is_progress = |line: &str| line.ends_with(" %");
     let lines: Vec<&str> = run.stderr.lines().filter(|l| !l.is_empty() && !is_progress(l)).collect();
     assert_eq!(lines.len(), 1, "{what}: one line expected, not\n{}", run.stderr);
