@@ -10,12 +10,13 @@ pub const BLOCK_BYTES: u64 = pantile_format::volume::BLOCK_BYTES as u64;
 
 /// One block of memory that the driver holds.
 ///
-/// Those below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS) are named by the driver and come with
-/// writes, the others by the volume. A buffer that an action makes exists until it is released,
-/// whether the action succeeds or not; only then may its name be used again.
+/// The driver names buffers below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS), which come with
+/// writes; the volume names the others. A buffer that an action makes exists until it is released,
+/// whether the action succeeds or not; only then can its name be used again.
 ///
-/// The lower 32 bits of a name that the volume gives are a number below that of the most buffers
-/// that ever existed at a time, of which no two that exist have the same: an index for tables.
+/// The lower 32 bits of a name that the volume gives are an index for tables: no two buffers that
+/// exist have the same, and it is lower than the largest number of buffers that ever existed at
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
 
@@ -31,12 +32,13 @@ pub struct JobId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// Names an epoch of delayed parity: its session's number times a million, and its own. Never used
-/// twice.
+/// Names an epoch of delayed parity: the number of its session times a million, plus its own
+/// number. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EpochId(pub u64);
 
-/// Inputs of a block's checksum beside its content: they differ by place and by write.
+/// Inputs of a block's checksum beside its content; they differ from place to place and from write
+/// to write.
 ///
 /// The checksum is [`block_checksum`](pantile_format::volume::block_checksum): CRC-64/NVME over
 /// volume id (16 bytes; given to the driver once), slot (4), address (8) and generation (8),
@@ -51,7 +53,7 @@ pub struct Seed {
     pub generation: u64,
 }
 
-/// A user's request. Blocks are whole; a front end completes partial ones with a read. `B` is the
+/// A user's request, for whole blocks; a front end completes partial ones with a read. `B` is the
 /// content of a write: buffers for the volume, bytes for a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request<B = Vec<BufferId>> {
@@ -80,14 +82,15 @@ pub enum Request<B = Vec<BufferId>> {
     },
     /// Answers when everything answered before it would survive a crash.
     Flush,
-    /// Begins an epoch of delayed parity over the stripes that these blocks touch; answered with
-    /// [`Reply::Begun`] when nothing of them is dirty any more.
+    /// Begins an epoch of delayed parity over the stripes that these blocks touch. Answered with
+    /// [`Reply::Begun`] when none of these stripes has dirty blocks any more.
     Begin {
         /// The first block.
         first: UserBlock,
         /// The number of blocks.
         count: u64,
-        /// Most blocks with pending parity; beyond it writers wait until some parity is made.
+        /// The most blocks with pending parity; beyond it writers wait until some parity is
+        /// written.
         owed_blocks_max: u64,
     },
     /// A read, write, trim or flush of an epoch. A flush answers when the epoch's data are on the
@@ -104,23 +107,23 @@ pub enum Request<B = Vec<BufferId>> {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Forgets the epoch: everything is as it was before its begin.
+    /// Forgets the epoch: its range has the content from before its begin again.
     Abort {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Makes parity of the writes up to a number of [`EpochStatus`](crate::EpochStatus), in
-    /// advance. Answered when it is begun.
+    /// Makes the parity of the writes up to a number from [`EpochStatus`](crate::EpochStatus) in
+    /// advance. Answered when this has begun.
     Advance {
         /// The epoch.
         epoch: EpochId,
-        /// The number.
+        /// The number of the last such write.
         through: u64,
     },
 }
 
 impl<B> Request<B> {
-    /// Replaces the contents of a request: a driver gives buffers for bytes.
+    /// Replaces the content of a write: a driver puts buffers in the place of bytes.
     pub fn map<C>(self, contents_of: &mut impl FnMut(B) -> C) -> Request<C> {
         match self {
             Request::Read { first, count } => Request::Read { first, count },
