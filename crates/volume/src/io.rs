@@ -1,15 +1,15 @@
-//! Work under way outside the engine: names of inputs, outputs, computations and buffers, owners of
-//! their answers, and the actions that the driver has not taken yet.
+//! Work under way outside the engine: names of I/O, computations and buffers, the owners of their
+//! results, and the actions that the driver has not taken yet.
 
 use crate::engine::{IoOwner, JobOwner};
 use crate::holders::Holders;
 use crate::{Action, BufferId, Compute, IoId, JobId, Operand, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Everything that the driver was asked for, or is to be.
+/// All actions that the driver was given or will be given.
 #[derive(Debug)]
 pub(crate) struct Io {
-    /// The last name given.
+    /// The last number that was given as a name.
     counter: u64,
     ios: BTreeMap<IoId, (Slot, IoOwner)>,
     jobs: BTreeMap<JobId, JobOwner>,
@@ -18,7 +18,7 @@ pub(crate) struct Io {
 }
 
 impl Io {
-    /// Begins with nothing under way, and with names behind this one.
+    /// Begins with nothing under way; names continue after this number.
     pub(crate) fn after(counter: u64) -> Io {
         Io {
             counter,
@@ -29,17 +29,17 @@ impl Io {
         }
     }
 
-    /// The last name given; another engine of the same volume goes on behind it.
+    /// Returns the last number given; another engine of the same volume continues after it.
     pub(crate) fn counter(&self) -> u64 {
         self.counter
     }
 
-    /// Names up to this one are given.
+    /// Notes that the numbers up to this one are given.
     pub(crate) fn go_on_from(&mut self, counter: u64) {
         self.counter = self.counter.max(counter);
     }
 
-    /// Gives a name that nothing else has.
+    /// Returns a number that no other name has.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.counter += 1;
         self.counter
@@ -77,7 +77,7 @@ impl Io {
         self.ios.remove(&io)
     }
 
-    /// Has something computed.
+    /// Queues a computation for the driver.
     pub(crate) fn compute(&mut self, owner: JobOwner, work: Compute) {
         let job = JobId(self.next_id());
         self.jobs.insert(job, owner);
@@ -95,7 +95,7 @@ impl Io {
         self.holders.name(number)
     }
 
-    /// A buffer of a user's is the engine's from now on.
+    /// Takes over a buffer that a user's write has brought.
     pub(crate) fn adopt(&mut self, buffer: BufferId) {
         self.holders.adopt(buffer);
     }
