@@ -72,7 +72,7 @@ pub(crate) struct Scrubbing {
     flagged: BTreeSet<u32>,
     /// The number of such stripes that were written again from their other chunks.
     repaired: u64,
-    /// Stripes with more bad than the code tolerates.
+    /// Stripes with more losses than the code tolerates.
     beyond_repair: BTreeSet<u32>,
     /// The number of bad stripes that only a guess could repair.
     unnamed: u64,
