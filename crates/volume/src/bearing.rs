@@ -18,7 +18,7 @@ impl Bearing {
         Bearing { survivors: Survivors::new(code, placement), code: code.clone() }
     }
 
-    /// Devices of the volume.
+    /// Returns the number of devices of the volume.
     pub fn devices(&self) -> u32 {
         self.survivors.devices() as u32
     }

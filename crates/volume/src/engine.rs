@@ -1,7 +1,7 @@
 //! The engine of an open volume: requests, memory, and the order in which work begins.
 //!
-//! A user reads the newest of: dirty memory, memory of the commit under way, the log, the stripe,
-//! zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
+//! A user reads the newest content: from dirty memory, memory of the commit under way, the log, or
+//! the stripe; else zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
 
 mod owner;
 mod reading;
@@ -36,7 +36,7 @@ use pantile_format::volume::Superblock;
 /// The lowest name that the engine gives a buffer; the driver's own names are below it.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
-/// Blocks that a volume may have in memory by default: 512 MiB.
+/// The blocks that a volume may have in memory by default: 512 MiB.
 const MEMORY_BLOCKS: usize = 1 << 17;
 
 /// An open volume.
@@ -188,7 +188,7 @@ impl Engine {
         match event {
             Event::Request(id, request) => {
                 self.cleaning.end_rest();
-                // A write gets a record of its own, which proves the last one.
+                // A write gets a record, which proves the last one.
                 if !matches!(request, Request::Read { .. } | Request::Flush) {
                     self.records.need_no_proof();
                 }
@@ -513,7 +513,7 @@ impl Engine {
         self.lose_owed(slot);
     }
 
-    /// Returns true if enough is dirty that a commit should start by itself.
+    /// Returns true if enough blocks are dirty to start a commit without a flush.
     pub(crate) fn above_mark(&self) -> bool {
         self.memory.is_at_mark() || self.stages_need_commit()
     }
@@ -551,7 +551,7 @@ mod tests {
     fn a_stuck_volume_answers_waiting_requests() {
         for is_stuck in [false, true] {
             let mut engine = engine();
-            // No record is to be written that would end this: no opening leaves it so.
+            // No record that would end this is written. No opening leaves an engine in this state.
             if is_stuck {
                 engine.records.begin_provisionally();
                 engine.records.take_wanted();

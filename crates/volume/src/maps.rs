@@ -22,7 +22,7 @@ pub(crate) struct Mapping {
     pub(crate) generation: u64,
 }
 
-/// Logical stripes of one part of the table.
+/// The number of logical stripes in one part of the table.
 const PART_STRIPES: u32 = 256;
 
 /// Parts with at most this many mapped stripes are a sorted list; others are an array with an entry
@@ -34,7 +34,7 @@ const FEW_STRIPES: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct StripeTable {
     len: usize,
-    /// Parts in which something is mapped.
+    /// The parts with mapped stripes, by number.
     parts: FxHashMap<u32, Part>,
     /// The numbers of the parts in order.
     order: BTreeSet<u32>,
@@ -325,9 +325,9 @@ pub(crate) enum Change {
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
     Member { slot: Slot, state: MemberState },
-    /// An event, or a fault.
+    /// An event, a fault, or another note.
     Note(Note),
-    /// Blocks of a stripe, which the log has, are written home.
+    /// Blocks of a stripe that the log has are written to the stripe.
     Patch(StripePatch),
     /// The patch of a stripe is in place: the log forgets its home blocks.
     WentHome { logical: u32 },
@@ -405,7 +405,7 @@ pub(crate) struct Maps {
     members: Vec<MemberState>,
     /// The next generation.
     generation: u64,
-    /// Events and faults.
+    /// The notes: events and faults.
     notes: Notes,
 }
 
@@ -490,7 +490,7 @@ impl Maps {
         self.row(number).filter(|row| row.generation == generation)
     }
 
-    /// The states of devices, by slot.
+    /// Returns the states of devices, by slot.
     pub(crate) fn members(&self) -> &[MemberState] {
         &self.members
     }
@@ -503,7 +503,7 @@ impl Maps {
         &mut self.notes
     }
 
-    /// The next generation.
+    /// Returns the next generation.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }

@@ -16,10 +16,11 @@
 //!
 //! A stripe that a commit writes meanwhile is written to this device too, and needs no rebuilding.
 //!
-//! Where a few rows raise what every stripe tolerates ([`Bearing::cells_ahead`](crate::Bearing)),
-//! a first pass writes these alone, with headers that say so, and the volume is safe against one
-//! more loss long before it is whole. The pass has a cursor of its own, which the member's state
-//! keeps. The second pass writes whole chunks over them.
+//! If a few rows raise the number of losses that every stripe tolerates
+//! ([`Bearing::cells_ahead`](crate::Bearing)), a first pass writes these rows alone, with headers
+//! that say so. The volume then tolerates one more loss long before the device is whole. The first
+//! pass has its own cursor, which is part of the member's state. The second pass writes whole
+//! chunks over these rows.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;

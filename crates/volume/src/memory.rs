@@ -210,7 +210,7 @@ impl Memory {
         self.is_wanted = true;
     }
 
-    /// Returns true if dirty blocks are to be committed without a flush.
+    /// Returns true if dirty blocks must be committed without a flush.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted
     }

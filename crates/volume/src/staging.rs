@@ -56,7 +56,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Begins a stripe whose parity is to be computed.
+    /// Makes a stripe whose parity must be computed.
     fn new(logical: u32, physical: u32, generation: u64, blocks: Vec<Operand>) -> Staged {
         let (checksums, digests) = (Vec::new(), Vec::new());
         let (outstanding, dropped) = (1, false);
@@ -182,8 +182,8 @@ impl Engine {
         self.staging.under_way() >= most.max(1)
     }
 
-    /// Returns a free place to write a stripe ahead; `None`: there is none, and the commit writes
-    /// it.
+    /// Returns a free place to write a stripe ahead; `None`: it must wait for the commit, which
+    /// writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
         let room = self.stage_places() > self.staging.len();
         if !room || self.service.has_failed() || self.members.have_arrivals() || self.generations_left() == 0

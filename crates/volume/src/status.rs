@@ -24,11 +24,11 @@ pub struct DeviceCounts {
 /// Membership of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
-    /// It holds everything.
+    /// The device has everything.
     Present,
-    /// It is missing.
+    /// The device is missing.
     Lost,
-    /// Blocks that it lacks are being made again.
+    /// The blocks that the device lacks are being rebuilt.
     Rebuilding {
         /// Logical stripes that the rebuild has passed.
         done_stripes: u64,
@@ -43,7 +43,7 @@ pub enum DeviceState {
 /// One device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStatus {
-    /// Its place.
+    /// Its slot.
     pub slot: Slot,
     /// Its membership.
     pub state: DeviceState,
@@ -78,7 +78,7 @@ pub struct ScrubStatus {
     pub total: u64,
     /// True if bad stripes and blocks are written again.
     pub repair: bool,
-    /// True if it waits for a command to go on.
+    /// True if the scrub is paused and waits for a command.
     pub paused: bool,
     /// True if it is not at its end.
     pub running: bool,
@@ -148,26 +148,26 @@ pub enum EpochState {
     Beginning,
     /// It takes writes.
     Open,
-    /// Its parity is being made.
+    /// Pending parity of the epoch is being made.
     Ending,
-    /// Its record is being written.
+    /// The record that ends the epoch is being written.
     Sealing,
 }
 
 /// An epoch of delayed parity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochStatus {
-    /// Its name.
+    /// The name of the epoch.
     pub epoch: EpochId,
     /// The first block that it holds.
     pub first: UserBlock,
     /// The number of its blocks.
     pub count: u64,
-    /// Its state.
+    /// The state of the epoch.
     pub state: EpochState,
     /// Stripes that it has written.
     pub stripes: u64,
-    /// Of these, those with pending parity.
+    /// The number of these stripes with pending parity.
     pub owed_stripes: u64,
     /// The number of blocks in these stripes that the epoch has written: the loss of a device can
     /// lose them.

@@ -96,9 +96,9 @@ impl Engine {
 
     /// Returns how much of the dirty blocks should be made durable, although no flush waits.
     ///
-    /// Stripes that are being written ahead are left to that, and those that are dirty in part may
-    /// soon be whole: a commit that took them now would put them into the log, and its flush would
-    /// wait for writes that it does not cover.
+    /// Stripes that are being written ahead are not taken, and stripes that are dirty in part may
+    /// soon be whole. A commit that took these now would write their blocks to the log, and its
+    /// flush would wait for writes that it does not need.
     fn amount_to_seal(&self) -> Amount {
         if !self.above_mark() {
             return Amount::Nothing;
