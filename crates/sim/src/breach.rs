@@ -72,8 +72,8 @@ pub enum Breach {
         /// The request.
         request: RequestId,
     },
-    /// A read is answered without blocks or with the wrong number of them, or another request with
-    /// blocks.
+    /// A read is answered without blocks or with the wrong number of blocks, or another request is
+    /// answered with blocks.
     WrongAnswer {
         /// The request.
         request: RequestId,

@@ -104,7 +104,7 @@ impl Content {
         }
     }
 
-    /// True if a sector is the same in both.
+    /// Returns true if a sector is the same in both.
     pub fn same_sector(&self, other: &Content, sector: usize) -> bool {
         match (&self.0, &other.0) {
             (Form::Data(a), Form::Data(b)) => a[sector * 2..][..2] == b[sector * 2..][..2],

@@ -36,9 +36,9 @@ const MANNERS: [Manner; 6] = [
 /// The unit that is kept or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
-    /// Each sector of each block: every possible result.
+    /// Each sector of each block: all possible states.
     Sector,
-    /// Each block: no block is torn.
+    /// Each block as a whole: no block is torn.
     Block,
 }
 
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A block whose sectors are all different.
+    /// Makes a block whose sectors are all different.
     fn data(value: u8) -> Content {
         Content::of_data(std::array::from_fn(|i| value * 16 + i as u8))
     }

@@ -26,7 +26,7 @@ pub struct Disk {
     /// Unflushed versions of each block, ascending.
     unflushed: BTreeMap<u64, Vec<Version>>,
     in_flight: BTreeMap<Ticket, Extent>,
-    /// Blocks that cannot be read until they are written.
+    /// Blocks that cannot be read until they are written again.
     unreadable: BTreeSet<u64>,
     /// Damaged blocks; a version that lands at this stamp or later heals them.
     damaged: BTreeMap<u64, Stamp>,
@@ -86,7 +86,7 @@ impl Disk {
         Disk { tears: false, ..Disk::new(blocks) }
     }
 
-    /// True if a crash can tear blocks.
+    /// Returns true if a crash can tear blocks.
     pub fn tears(&self) -> bool {
         self.tears
     }
@@ -236,7 +236,7 @@ impl Disk {
         self.present = false;
     }
 
-    /// Abandons the writes in flight: each sector of them lands or not.
+    /// Abandons the writes in flight: each of their sectors lands or does not.
     pub fn abandon(&mut self, random: &mut Random) {
         for (_, write) in std::mem::take(&mut self.in_flight) {
             let stamp = self.stamp();

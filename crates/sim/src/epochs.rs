@@ -33,14 +33,14 @@ pub(crate) struct View {
     begun: Tick,
     /// An end or abort was requested.
     pub(crate) closing: bool,
-    /// Blocks that the last refused end reported as lost and that were not written since.
+    /// Blocks that the last refused end reported as lost, and that were not written since.
     pub(crate) lost: BTreeSet<u64>,
     /// The time of that report. Earlier reads may have the content of a device that was lost later.
     lost_since: Tick,
 }
 
 impl Model {
-    /// The epochs that are open and not about to be closed.
+    /// Returns the epochs that are open and have no request to close.
     pub(crate) fn open_epochs(&self) -> impl Iterator<Item = (EpochId, &View)> {
         self.epochs.open.iter().filter(|(_, view)| !view.closing).map(|(&epoch, view)| (epoch, view))
     }

@@ -32,15 +32,16 @@ impl Promise {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The device is pulled out; it may come back, as it was, when the engine is started again.
+    /// The device is pulled out; it may come back with its content when the engine is started
+    /// again.
     Gone,
     /// A block cannot be read until it is written.
     Unreadable,
     /// A bit changes.
     Flip,
-    /// A write is reported done and lost.
+    /// A write is reported done, but is lost.
     Lost,
-    /// A write is reported done and lands elsewhere.
+    /// A write is reported done, but lands elsewhere.
     Misdirected,
     /// A write fails with a media error.
     Refused,
@@ -49,7 +50,8 @@ pub enum Fault {
     /// A device that is gone, or has refused a write, comes back with its content while the engine
     /// runs.
     Returns,
-    /// A device that is gone comes back empty: while the engine runs, or when it is started again.
+    /// An empty device replaces one that is gone: while the engine runs, or when it is started
+    /// again.
     Replaced,
 }
 

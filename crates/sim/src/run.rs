@@ -69,7 +69,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// 300 requests on a small world with all faults.
+    /// Returns a configuration of 300 requests on a small world with all faults.
     pub fn small(devices: u32, device_blocks: u64, user_blocks: u64, tolerance: u32) -> Config {
         Config {
             world: WorldConfig { volume: *b"pantile-sim-test", devices, device_blocks, tears: true },
@@ -196,7 +196,7 @@ pub fn prepare<E: Engine>(
     }
 }
 
-/// Opens a volume on devices as they are, without faults, reads all of it, and returns the devices.
+/// Opens a volume on these devices without faults, reads everything, and returns the devices.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn open_and_read<E: Engine>(
     seed: u64,

@@ -143,8 +143,8 @@ pub enum Lie {
 /// A sudden end of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
-    /// The process dies; the devices keep their caches, and writes in flight end one way or
-    /// another.
+    /// The process dies; the devices keep their caches, and each sector of a write in flight lands
+    /// or does not.
     Process,
     /// The power fails: unflushed writes are treated as in a crash.
     Power,
@@ -292,7 +292,7 @@ impl World {
         self.memory.most()
     }
 
-    /// Asserts that the engine, idle and flushed, holds no more than `most` buffers.
+    /// Checks that the engine, at rest with everything flushed, holds no more than `most` buffers.
     pub fn check_leaks(&self, most: usize) -> Result<(), Breach> {
         match self.memory.held().next() {
             Some(first) if self.buffers_held() > most => {

@@ -235,9 +235,9 @@ pub enum Scrub {
 /// The result of an input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IoResult {
-    /// A read of blocks: the checksum of each under the seeds given, in order.
+    /// The result of a read of blocks: the checksum of each block under its seed, in order.
     Checksums(Vec<u64>),
-    /// A read of metadata: the bytes.
+    /// The result of a read of metadata: its bytes.
     Bytes(Vec<u8>),
     /// A write, flush or discard is done.
     Done,
@@ -250,9 +250,9 @@ pub enum IoResult {
 /// The result of a computation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Computed {
-    /// The checksums asked for, in the order of [`Compute::checksums`].
+    /// The checksums that were asked for, in the order of [`Compute::checksums`].
     pub checksums: Vec<u64>,
-    /// The number of bytes that differ, in the order of [`Compute::differing`].
+    /// For each pair in [`Compute::differing`], the number of bytes that differ.
     pub differing: Vec<u64>,
 }
 
@@ -290,7 +290,7 @@ pub struct Compute {
 pub enum Piece {
     /// One block of a buffer.
     Block(Operand),
-    /// Metadata: a multiple of [`BLOCK_BYTES`].
+    /// Metadata, a multiple of [`BLOCK_BYTES`] long.
     Bytes(Vec<u8>),
 }
 
@@ -347,7 +347,7 @@ pub enum Action {
         /// The urgency of the write.
         urgency: Urgency,
     },
-    /// Makes every write to the device that was reported done survive a crash.
+    /// Makes all writes to the device that were reported done survive a crash.
     Flush {
         /// The name of the flush.
         io: IoId,
@@ -423,7 +423,7 @@ pub enum Failure {
         /// The epoch.
         epoch: EpochId,
     },
-    /// The epoch is ending and takes no more.
+    /// The epoch is ending and takes no more requests.
     EpochEnding {
         /// The epoch.
         epoch: EpochId,

@@ -64,7 +64,7 @@ impl BadChunks {
         self.devices.get(&slot).is_some_and(|of| of.rows.contains(row))
     }
 
-    /// True if any block of the log is bad.
+    /// Returns true if any block of the log is bad.
     pub(crate) fn has_rows(&self) -> bool {
         self.devices.values().any(|of| of.rows.len() > 0)
     }
@@ -95,7 +95,7 @@ impl BadChunks {
         runs
     }
 
-    /// Stripes of which a device's chunk is bad.
+    /// Returns the stripes of which a device's chunk is bad.
     pub(crate) fn stripes_of(&self, slot: Slot) -> Option<&Numbers> {
         self.devices.get(&slot).map(|of| &of.stripes)
     }
@@ -310,7 +310,7 @@ mod tests {
         }
         assert!(bad.has_stripe(Slot(1), 1) && bad.has_row(Slot(1), 49) && !bad.has_stripe(Slot(3), 6));
         assert!(bad.has_stripe(Slot(3), 7));
-        // A part of a note that has become good is not noted.
+        // Parts of a note that have become good are left out.
         bad.apply(&note(1, 5, 3, false));
         assert_eq!(bad.still_bad(&note(1, 4, 5, true)), [note(1, 4, 1, true), note(1, 8, 1, true)]);
     }

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 /// count from the opening of the volume.
 pub const LOG_AGE: i64 = 3600;
 
-/// Stripes that one commit merges at most to empty the log.
+/// The most stripes that one commit merges to empty the log.
 pub(crate) const MERGES_MOST: usize = 8;
 
 /// A stripe is merged at rest if at least one in this many of its blocks is in the log. A block or
@@ -100,12 +100,12 @@ impl Engine {
         of_users.map(|&block| self.geometry.locate(block).0).collect()
     }
 
-    /// Tests for fewer than a quarter of the rows free.
+    /// Tests whether fewer than a quarter of the rows are free.
     pub(crate) fn log_is_low(&self) -> bool {
         self.maps.log_blocks() > 0 && self.maps.free_rows().len() < self.geometry.log_rows() as usize / 4
     }
 
-    /// Tests for a reason to clean a log that is not low.
+    /// Tests whether there is a reason to clean a log that is not low.
     pub(crate) fn log_is_cleaned_at_rest(&self) -> bool {
         let is_wanted = self.needs_rows_for_a_burst() || !self.cleaning.old.is_empty();
         self.cleaning.is_at_rest && is_wanted && self.maps.has_all_members()
@@ -186,7 +186,8 @@ impl Engine {
         self.cost_of_patch(blocks, parity, blocks + parity, chunks as usize) < self.cost_of_merge(blocks)
     }
 
-    /// Ends the cleaning at rest until the next idle event: no other stripe can or should go home.
+    /// Ends the cleaning at rest until the next idle event, because no other stripe can or should
+    /// go home.
     pub(crate) fn end_cleaning(&mut self) {
         self.cleaning.end_rest();
         self.cleaning.old.clear();

@@ -1,16 +1,15 @@
-//! Making memory durable: one commit at a time, each one atomic change of the maps.
+//! Makes memory durable: one commit at a time, each of which is one atomic change of the maps.
 //!
 //! A commit takes the sealed blocks of memory ([`crate::memory`]), or as many as the log and the
-//! free stripes hold, and goes through four phases:
-//!
-//! 1. gather: what is current of the stripes that are merged is fetched;
-//! 2. compute: parity and the checksum of every block;
-//! 3. write: data, parity, headers, log blocks and the record, all at once;
-//! 4. flush: every device that is present, once.
+//! free stripes have room for, and goes through four phases:
+//! 1. gather: the current content of the stripes that are merged is fetched;
+//! 2. compute: parity and the checksum of every block are computed;
+//! 3. write: data, parity, headers, log blocks and the record are written, all at once;
+//! 4. flush: every device that is present is flushed once.
 //!
 //! Then the maps are switched, replaced stripes and rows are freed, and memory is released. Nothing
 //! that the maps point to is overwritten before the record that replaces it is durable: new stripes
-//! and rows come from the free ones, and those that this commit frees are free for the next.
+//! and rows come from the free ones, and those that this commit frees are free for the next commit.
 
 mod sealing;
 
@@ -41,15 +40,15 @@ enum Phase {
 /// A commit under way.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    /// The first generation that it writes.
+    /// The first generation that the commit writes.
     pub(crate) first_generation: u64,
     phase: Phase,
     pub(crate) stripes: Vec<StripeWrite>,
-    /// Stripes that are written already.
+    /// Stripes that were written ahead of the commit.
     ahead: Vec<StageId>,
     pub(crate) rows: Vec<RowWrite>,
     changes: Vec<Change>,
-    /// Fetches, computations or inputs and outputs that the phase waits for.
+    /// The number of fetches, computations or I/Os that the phase waits for.
     pub(crate) outstanding: usize,
     /// A block that a merge needs is lost: the commit is undone.
     pub(crate) hopeless: bool,
@@ -57,16 +56,16 @@ pub(crate) struct Commit {
     /// It writes an empty record, which proves that the one before is durable.
     proves: bool,
     has_record: bool,
-    /// The epoch that it ends.
+    /// The epoch that the commit ends.
     pub(crate) ends: Option<EpochId>,
-    /// Stripes that are patched when its record is durable.
+    /// Stripes that are patched when the record of this commit is durable.
     pub(crate) patch: Option<Updates>,
     /// Its record names the blocks that went home before it, which the log then forgets.
     forgets_home: bool,
     /// It writes the blocks of the last record again, byte for byte, without a new record or
     /// change.
     again: bool,
-    /// The last record, for the devices that lack it.
+    /// The blocks of the last record, for the devices that lack it.
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
 }
 
@@ -697,7 +696,7 @@ impl Engine {
         }
         if let Some(updates) = &commit.patch {
             let patches = self.patches_of(updates);
-            // A device that is lost from here on may have some of it.
+            // A device that is lost from here on may have a part of the patches.
             let lowest = patches.iter().map(|patch| patch.generation).min();
             commit.first_generation = lowest.unwrap_or(u64::MAX).min(commit.first_generation);
             changes.extend(patches.into_iter().map(Change::Patch));

@@ -28,12 +28,12 @@ impl Contents {
         self.len == 0
     }
 
-    /// The stripes that have blocks, ascending.
+    /// Returns the stripes that have blocks, ascending.
     pub(crate) fn stripes(&self) -> impl Iterator<Item = (u32, &StripeBlocks)> {
         self.stripes.iter().map(|(&logical, blocks)| (logical, blocks))
     }
 
-    /// The blocks of a stripe; none: an empty list.
+    /// Returns the blocks of a stripe; empty if there are none.
     pub(crate) fn stripe(&self, logical: u32) -> &[(u32, Operand)] {
         self.stripes.get(&logical).map_or(&[], |blocks| blocks)
     }
@@ -65,7 +65,7 @@ impl Contents {
         None
     }
 
-    /// Takes a stripe out; none: an empty list.
+    /// Takes out the blocks of a stripe; empty if there are none.
     pub(crate) fn take(&mut self, logical: u32) -> StripeBlocks {
         let blocks = self.stripes.remove(&logical).unwrap_or_default();
         self.len -= blocks.len();

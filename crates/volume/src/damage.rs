@@ -104,8 +104,8 @@ impl Engine {
         cell.0 * self.geometry.element_blocks() + offset
     }
 
-    /// Notes blocks of a stripe that can neither be read nor computed. Parity is missing only
-    /// together with data of the same offset.
+    /// Notes blocks of a stripe that can neither be read nor computed. Missing parity always comes
+    /// with missing data at the same offset.
     pub(crate) fn break_stripe(&mut self, logical: u32, missing: impl IntoIterator<Item = Place>) {
         let mut all = self.damage.missing(logical);
         all.extend(missing.into_iter().map(|place| self.block_number(place)));

@@ -28,7 +28,8 @@ use crate::{
 use pantile_format::Crc64;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Blocks of data that epochs keep in memory so that parity needs no reading: 32 MiB.
+/// Blocks of data that epochs keep in memory so that their parity can be computed without reads: 32
+/// MiB.
 const DATA_BLOCKS_MOST: usize = 8192;
 
 /// Blocks of parity that is computed and not written: 64 MiB.
@@ -41,7 +42,7 @@ const SETTLING_BLOCKS_MOST: u64 = 8192;
 /// The number of a session times this is the base of the numbers of its epochs.
 const EPOCHS_OF_SESSION: u64 = 1_000_000;
 
-/// All epochs and what they have in memory.
+/// All epochs, and their blocks in memory.
 #[derive(Debug)]
 pub(crate) struct Delayed {
     epochs: BTreeMap<EpochId, Epoch>,
@@ -55,7 +56,7 @@ pub(crate) struct Delayed {
     begun: u64,
     /// Counts writes to stripes.
     writes: u64,
-    /// Stripes with data in memory, by their last write.
+    /// Stripes with data in memory, ordered by their last write.
     in_memory: BTreeSet<(u64, OwedId)>,
     memory: InMemory,
     data_blocks_most: usize,
@@ -86,7 +87,7 @@ struct Epoch {
     active: usize,
     /// Parity is made in advance for the writes up to this number.
     advance_through: u64,
-    /// Devices written to since their last flush.
+    /// Devices that were written to since their last flush.
     unflushed: BTreeSet<Slot>,
     round: Option<Round>,
     flushes: Vec<RequestId>,
@@ -115,7 +116,7 @@ struct EpochRead {
     buffer: BufferId,
 }
 
-/// The entry of a stripe in the record of an end.
+/// A stripe in the end record of an epoch.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) logical: u32,

@@ -124,8 +124,8 @@ impl Engine {
         self.delayed.keep(room.epoch_data, room.epoch_parity);
     }
 
-    /// Notes a device that does not answer, or holds nothing, when the volume is opened: it misses
-    /// the writes from a generation on.
+    /// Notes a device that does not answer, or is blank, when the volume is opened: it misses the
+    /// writes from a generation on.
     pub(crate) fn missing_at_start(&mut self, slot: Slot, since: u64) {
         self.lose_member(slot, since);
     }
@@ -149,7 +149,7 @@ impl Engine {
         self.begin_later();
     }
 
-    /// True if nothing is under way.
+    /// Returns true if nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.io.is_idle() && self.reads.are_idle()
     }
@@ -223,7 +223,7 @@ impl Engine {
         (self.is_redoing() || self.records.is_provisional()) && !self.service.has_failed()
     }
 
-    /// Keeps a request while the volume serves no requests; else returns it.
+    /// Holds a request while the volume serves no requests; otherwise returns it.
     fn hold_request(&mut self, id: RequestId, request: Request) -> Option<Request> {
         if self.serves_nobody() {
             self.service.hold(id, request);
@@ -419,7 +419,7 @@ impl Engine {
                 self.header_read(fetch, cell, logical, mapping, slot, result);
             }
             IoOwner::CommitWrite | IoOwner::CommitFlush => {
-                // A device that cannot write is lost, even if it can read.
+                // A device that cannot be written to is lost, even if it can be read.
                 if *result == IoResult::MediaError {
                     self.device_gone(slot);
                 }

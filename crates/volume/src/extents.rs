@@ -13,8 +13,8 @@ use crate::engine::Engine;
 pub struct Extent {
     /// The number of blocks.
     pub blocks: u64,
-    /// The range was never written, or not since it was trimmed: it reads as zeros and takes no
-    /// space.
+    /// True if the range was never written, or not since it was trimmed: it reads as zeros and
+    /// takes no space.
     pub hole: bool,
 }
 

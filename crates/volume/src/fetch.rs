@@ -36,12 +36,12 @@ pub(crate) enum Requester {
         update: usize,
         place: Place,
     },
-    /// The log's content of a block of a stripe that is patched.
+    /// The content in the log of a block whose stripe is patched.
     PatchOf {
         update: usize,
         place: Place,
     },
-    /// The log's content of a block that goes home.
+    /// The content in the log of a block that goes home.
     Home {
         block: UserBlock,
     },
@@ -218,7 +218,7 @@ impl Engine {
         self.start(row.any_block(), requester, word, CellIndex(wanted as u32));
     }
 
-    /// Verifies every block of a stripe, parity included.
+    /// Verifies every block of a stripe, including parity.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
         let Some(mapping) = self.maps.mapping(logical) else { return };
         self.reads.fetch_later([Later::VerifyStripe { logical, mapping }]);
@@ -383,7 +383,7 @@ impl Engine {
         }
     }
 
-    /// The checksum that a cell must have, if it is known.
+    /// Returns the checksum that a cell must have, if it is known.
     fn expected(&self, word: &Word, cell: CellIndex) -> Option<u64> {
         match word {
             Word::Row { cells, .. } => Some(cells[cell.usize()].2),

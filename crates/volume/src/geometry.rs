@@ -9,7 +9,7 @@ use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Lost cells and wanted cells.
+/// The lost cells and the wanted cells.
 type Pattern = (Vec<CellIndex>, Vec<CellIndex>);
 
 /// Plans kept for stripes.
@@ -62,7 +62,7 @@ pub struct NewVolume {
 
 #[cfg(test)]
 impl NewVolume {
-    /// A volume of two devices, for tests.
+    /// Makes the parameters of a volume of two devices, for tests.
     pub(crate) fn small() -> NewVolume {
         NewVolume {
             volume: VolumeId([9; 16]),
@@ -367,12 +367,12 @@ fn copies_of(code: &Code) -> BTreeMap<CellIndex, CellIndex> {
 pub(crate) struct Planners {
     pub(crate) stripe: Planner,
     pub(crate) row: Planner,
-    /// t + 1 copies of one block.
+    /// Plans for t + 1 copies of one block.
     pub(crate) copies: Planner,
     /// Losses that stripes tolerate, and losses that coded log rows tolerate.
     pub(crate) stripes_bear: Bearing,
     pub(crate) rows_bear: Bearing,
-    /// Parity of a stripe, and of a log row.
+    /// Plans of the parity of a stripe, and of a log row.
     pub(crate) encode_stripe: Arc<Plan>,
     pub(crate) encode_row: Arc<Plan>,
     known: BTreeMap<Pattern, Option<Arc<Plan>>>,

@@ -45,34 +45,34 @@ impl Io {
         self.counter
     }
 
-    /// True if no answer of a device or of a computation is pending.
+    /// Returns true if no result of a device or of a computation is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.ios.is_empty() && self.jobs.is_empty()
     }
 
-    /// True if the driver has taken every action.
+    /// Returns true if the driver has taken every action.
     pub(crate) fn is_taken(&self) -> bool {
         self.actions.is_empty()
     }
 
-    /// Leaves an action for the driver.
+    /// Queues an action for the driver.
     pub(crate) fn act(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 
-    /// Takes the next action, until there is none.
+    /// Returns the next action; `None` if there is none.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Names an input or output; the action with it comes next.
+    /// Names an I/O; the caller queues the action with this name.
     pub(crate) fn new_io(&mut self, slot: Slot, owner: IoOwner) -> IoId {
         let io = IoId(self.next_id());
         self.ios.insert(io, (slot, owner));
         io
     }
 
-    /// Takes the purpose of an input or output that has ended.
+    /// Removes an I/O that has ended, and returns its purpose.
     pub(crate) fn io_ended(&mut self, io: IoId) -> Option<(Slot, IoOwner)> {
         self.ios.remove(&io)
     }
@@ -84,12 +84,12 @@ impl Io {
         self.act(Action::Compute { job, work });
     }
 
-    /// Takes the purpose of a computation that has ended.
+    /// Removes a computation that has ended, and returns its purpose.
     pub(crate) fn job_ended(&mut self, job: JobId) -> Option<JobOwner> {
         self.jobs.remove(&job)
     }
 
-    /// Names a buffer, held once.
+    /// Names a buffer, with one holder.
     pub(crate) fn new_buffer(&mut self) -> BufferId {
         let number = self.next_id();
         self.holders.name(number)
@@ -105,7 +105,7 @@ impl Io {
         self.holders.hold(buffer);
     }
 
-    /// Removes a holder; after the last the driver gets the buffer back.
+    /// Removes a holder; when the last is removed the driver gets the buffer back.
     pub(crate) fn release(&mut self, buffer: BufferId) {
         if self.holders.release(buffer) {
             self.act(Action::Release(buffer));

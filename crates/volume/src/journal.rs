@@ -97,7 +97,7 @@ pub(crate) fn definition_bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Splits the bytes of a record that begins at a block of the ring into runs.
+/// Splits a record that begins at a block of the ring into runs, at the end of the ring.
 pub(crate) fn record_runs(zones: &Zones, at: u32, bytes: &[u8]) -> Vec<(DeviceBlock, Vec<u8>)> {
     let (front, rest) = zones.record(at, (bytes.len() as u64 / BLOCK_BYTES) as u32);
     let (head, tail) = bytes.split_at((front.blocks * BLOCK_BYTES) as usize);

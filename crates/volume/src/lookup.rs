@@ -26,7 +26,7 @@ pub struct Stretch {
     pub slot: Slot,
     /// The first of them.
     pub at: DeviceBlock,
-    /// The generation of their write.
+    /// The generation under which the blocks were written.
     pub generation: u64,
     /// The checksum of each.
     pub checksums: Vec<u64>,
@@ -44,7 +44,7 @@ pub struct Mixture {
     pub instead_of: Option<Stretch>,
 }
 
-/// The source of a part of the blocks asked for.
+/// The source of a part of the blocks that were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Read from a stretch: its index, and the first block in it.
@@ -60,7 +60,8 @@ pub struct Lookup {
     pub stretches: Vec<Stretch>,
     /// The sums to compute.
     pub mixtures: Vec<Mixture>,
-    /// The sources of the blocks asked for, in order, with the number of blocks of each.
+    /// The sources of the blocks that were asked for, in order, with the number of blocks from
+    /// each.
     pub parts: Vec<(Source, u32)>,
 }
 
@@ -183,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// Returns the source of each of some cells of a stripe.
+    /// Returns the source of each range of cells of a stripe.
     fn look_into_cells(&self, logical: u32, wanted: &[CellRange], found: &mut Lookup) -> Option<Vec<Source>> {
         if wanted.is_empty() {
             return Some(Vec::new());

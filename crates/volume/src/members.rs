@@ -50,7 +50,7 @@ struct Rebuild {
     slots: BTreeSet<Slot>,
     /// Devices whose log rows are all written.
     rows_done: BTreeSet<Slot>,
-    /// The next log row to look at.
+    /// The next log row to check.
     next_row: u32,
     rows: BTreeMap<(u32, usize), (Slot, DeviceBlock)>,
     /// Content from which rows are computed, held until the rows are flushed.
@@ -108,7 +108,7 @@ impl Rebuild {
         self.rows_outstanding == 0 && self.stripes.is_empty() && self.flush.is_none()
     }
 
-    /// All logical stripes before this one are written.
+    /// Returns the first logical stripe that is not written yet.
     fn behind(&self) -> u32 {
         self.stripes.keys().next().copied().unwrap_or(self.next)
     }
@@ -136,7 +136,7 @@ impl Members {
         !self.arrivals.is_empty()
     }
 
-    /// Forgets the work and the pace of a device that is lost.
+    /// Forgets the rebuild and the pace of a device that is lost.
     pub(crate) fn lose(&mut self, slot: Slot) {
         self.arrivals.remove(&slot);
         self.recorded_in.remove(&slot);
@@ -158,7 +158,7 @@ impl Members {
         self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written)
     }
 
-    /// Returns true if a rebuild is further than any record says.
+    /// Returns true if a rebuild has progressed further than any record says.
     pub(crate) fn have_unrecorded_rebuild(&self) -> bool {
         self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
     }
@@ -485,7 +485,7 @@ impl Engine {
         }
     }
 
-    /// Flushes rebuilt blocks, now and then and at the end; `true`: the cursor has moved already.
+    /// Flushes rebuilt blocks now and then and at the end; `true`: the cursor has moved already.
     fn flush_rebuild(&mut self, pass: Pass) -> bool {
         let ends = self.geometry.logical_stripes();
         let Some(rebuild) = &self.members.rebuild else { return false };

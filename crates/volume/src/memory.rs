@@ -41,7 +41,7 @@ impl Dirty {
         self.blocks.is_empty() && self.unmapped.is_empty()
     }
 
-    /// The content of a block, if it is here.
+    /// Returns the content of a block, if this age has it.
     pub(crate) fn content(&self, logical: u32, place: u32) -> Option<Operand> {
         let trimmed = || self.unmapped.contains(&logical).then_some(Operand::Zeros);
         self.blocks.get((logical, place)).or_else(trimmed)
@@ -61,7 +61,7 @@ pub(crate) enum Age {
     Committing,
 }
 
-/// Everything that was written and is not durable.
+/// All content that was written and is not durable.
 #[derive(Debug)]
 pub(crate) struct Memory {
     dirty: Dirty,
@@ -225,7 +225,7 @@ impl Memory {
         self.committing.blocks.get((logical, place)).is_some()
     }
 
-    /// Blocks of each stripe that the next commits write.
+    /// Returns the number of blocks of each stripe that the next commits write.
     pub(crate) fn committing_stripes(&self) -> BTreeMap<u32, usize> {
         self.committing.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len())).collect()
     }

@@ -217,7 +217,7 @@ fn nothing_known(slot: Slot) -> DeviceNote {
     }
 }
 
-/// Notes that no record has yet, and counts for the next ones.
+/// The notes that no record has yet, and counts for later ones.
 #[derive(Debug)]
 pub(crate) struct Noting {
     owed: VecDeque<Note>,
@@ -266,7 +266,7 @@ impl Noting {
         &self.counts
     }
 
-    /// Counts good blocks of a device.
+    /// Counts blocks of a device that were read.
     pub(crate) fn count_read(&mut self, slot: Slot, blocks: u64) {
         self.counts[slot.0 as usize].blocks_read += blocks;
     }

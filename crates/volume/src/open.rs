@@ -45,7 +45,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// once.
 const RINGS_BYTES: u64 = 32 << 20;
 
-/// Blocks of a ring that are read at once: 1 MiB.
+/// The blocks of a ring that one read gets: 1 MiB.
 const RING_PIECE_BLOCKS: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,12 +70,12 @@ enum Reading {
     State(Slot),
     /// A piece of a ring, from this block on.
     Journal(Slot, u32),
-    /// A block of a ring that could not be read in one piece.
+    /// A block of a ring, of a piece that could not be read as a whole.
     JournalBlock(Slot, u32),
     Begin(Slot),
 }
 
-/// The highest numbers in any superblock, whether it counts or not.
+/// The highest numbers in any superblock, including those that do not count.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     session: Session,
@@ -361,7 +361,8 @@ impl Opening {
         found.max_by_key(|superblock| (superblock.session, superblock.update))
     }
 
-    /// Returns true if a device has something that the session of its superblock wrote.
+    /// Returns true if a device has something that the session of its superblock wrote: the session
+    /// is established.
     fn is_established(&self, slot: Slot, superblock: &Superblock) -> bool {
         let Superblock { session, first_record, .. } = *superblock;
         let has_snapshot = superblock.snapshot.is_some_and(|snapshot| snapshot.session == session);

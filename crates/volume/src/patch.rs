@@ -112,7 +112,7 @@ impl Patching {
     }
 }
 
-/// A stripe to be patched.
+/// A stripe that is chosen for a patch.
 struct Chosen {
     update: Update,
     blocks: Vec<(UserBlock, Place)>,

@@ -124,7 +124,7 @@ impl Records {
         generation.saturating_sub(self.generation)
     }
 
-    /// Wants a record, if `is_new`.
+    /// Wants a record if `is_new`.
     pub(crate) fn want_if(&mut self, is_new: bool) {
         self.is_wanted |= is_new;
     }

@@ -42,11 +42,11 @@ pub(crate) struct Kept {
     pub(crate) on: BTreeSet<Slot>,
 }
 
-/// Whole records by the block of the ring that they begin at.
+/// Whole records, by the block of the ring at which they begin.
 #[derive(Debug, Default)]
 pub(crate) struct Rings {
     records: BTreeMap<u32, Vec<Kept>>,
-    /// Bytes of all of them.
+    /// The bytes of all kept records.
     bytes: usize,
 }
 

@@ -35,7 +35,7 @@ use pantile_format::volume::EventKind;
 use pantile_plan::{CellSet, EVIDENCE_BITS_LEAST, Locator};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks read at a time: 8 MiB.
+/// The most blocks that are read at a time: 8 MiB.
 const WINDOW_BLOCKS: u64 = 2048;
 
 const SUPERBLOCKS: u32 = 3;

@@ -80,8 +80,8 @@ pub(crate) struct Span {
     /// The runs in the order of the stripe.
     runs: Vec<Run>,
     outstanding: usize,
-    /// Devices with a block or header that could not be read or is wrong, and whether any of that
-    /// could be read.
+    /// Devices with a block or header that could not be read or is wrong; true if any of that could
+    /// be read.
     bad: BTreeMap<Slot, bool>,
 }
 
@@ -220,7 +220,7 @@ impl Engine {
         let id = self.io.next_id();
         self.pins.pin(mapping.physical);
         let runs = self.runs_of(mapping, needed);
-        // A check reads the headers from the devices, even those in memory.
+        // A check reads all headers from the devices, even if they are in memory.
         let fresh = matches!(purpose, Purpose::Check);
         let mut unknown: Vec<Slot> = runs.iter().map(|run| run.slot).collect();
         unknown.sort_unstable();
@@ -362,7 +362,7 @@ impl Engine {
             }
         }
         for &(slot, _, is_known) in &wrong {
-            // Without its header the checksum of a block is not known.
+            // Without the chunk's header the checksum of a block is not known.
             *span.bad.entry(slot).or_insert(!is_known) |= is_known;
         }
         let (logical, mapping) = (span.logical, span.mapping);

@@ -27,7 +27,7 @@ const PRODUCTS_MOST: f64 = 5e10;
 /// The most fatal sets that are reported.
 const NAMED_MOST: usize = 8;
 
-/// State that flushed data depend on.
+/// The state that flushed data depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Devices that are lost or not rebuilt yet.
@@ -70,10 +70,10 @@ impl Standing {
     }
 }
 
-/// Devices that can fail beside those that are lost.
+/// The number of devices that can fail in addition to those that are lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Margin {
-    /// Devices that are not whole now.
+    /// Devices that are lost or not rebuilt yet.
     pub lost: Vec<Slot>,
     /// True if the code tolerates the loss of these.
     pub survives: bool,
@@ -101,7 +101,7 @@ pub struct NextLoss {
     pub fatal: Vec<Vec<Slot>>,
 }
 
-/// Counts devices that can fail beside those that are lost.
+/// Counts the devices that can fail in addition to those that are lost.
 pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
     let lost = standing.lost.clone();
     let there_but = |pattern: &BTreeSet<Slot>| {
@@ -200,7 +200,7 @@ impl Engine {
         done.map(cells).collect()
     }
 
-    /// Counts devices that can fail beside those that are lost.
+    /// Counts the devices that can fail in addition to those that are lost.
     pub(crate) fn margin(&self) -> Margin {
         margin(&self.planners.stripes_bear, &self.standing())
     }

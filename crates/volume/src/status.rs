@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The work of a device since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Blocks that were read, good or wrong.
+    /// Blocks that were read, whether good or wrong.
     pub blocks_read: u64,
     /// Blocks and headers that were read and are wrong.
     pub checksum_errors: u64,
@@ -53,7 +53,7 @@ pub struct DeviceStatus {
     pub known: DeviceNote,
 }
 
-/// Bad metadata of a device that a scrub has found.
+/// Metadata of a device that a scrub has found to be bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadMetadata {
     /// The device.
@@ -68,8 +68,7 @@ pub struct BadMetadata {
     pub definition: bool,
 }
 
-/// Position of a scrub and its findings, in stripes, in blocks of the log, and in metadata by
-/// device.
+/// Position and findings of a scrub: in stripes, in blocks of the log, and in metadata by device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
     /// The number of logical stripes that are judged.
@@ -80,7 +79,7 @@ pub struct ScrubStatus {
     pub repair: bool,
     /// True if the scrub is paused and waits for a command.
     pub paused: bool,
-    /// True if it is not at its end.
+    /// True if the scrub has not ended.
     pub running: bool,
     /// Stripes without a fault.
     pub clean: u64,
@@ -117,7 +116,7 @@ pub struct ScrubStatus {
 }
 
 impl ScrubStatus {
-    /// Returns true if it has found a fault.
+    /// Returns true if the scrub has found a fault.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
         stripes + self.log_checksum + self.log_unreadable > 0 || self.metadata_devices > 0
@@ -133,9 +132,9 @@ pub struct DeviceScrub {
     pub done: u64,
     /// The number of all logical stripes.
     pub total: u64,
-    /// True if it is not at its end.
+    /// True if the scrub has not ended.
     pub running: bool,
-    /// Chunks, blocks of the log and parts of the metadata that it found bad.
+    /// Chunks, blocks of the log and parts of the metadata that the scrub found to be bad.
     pub found: u64,
     /// Stripes with bad chunks that could not be written again.
     pub left: u64,
@@ -159,13 +158,13 @@ pub enum EpochState {
 pub struct EpochStatus {
     /// The name of the epoch.
     pub epoch: EpochId,
-    /// The first block that it holds.
+    /// The first block that the epoch holds.
     pub first: UserBlock,
-    /// The number of its blocks.
+    /// The number of blocks that it holds.
     pub count: u64,
     /// The state of the epoch.
     pub state: EpochState,
-    /// Stripes that it has written.
+    /// The number of stripes that the epoch has written.
     pub stripes: u64,
     /// The number of these stripes with pending parity.
     pub owed_stripes: u64,
@@ -181,7 +180,7 @@ pub struct EpochStatus {
     pub oldest: Option<u64>,
     /// Stripes whose parity was written in vain, because their data changed afterwards.
     pub wasted_stripes: u64,
-    /// Blocks lost with devices before their parity was made, as first block and number.
+    /// Blocks that were lost with devices before their parity was made, as first block and count.
     pub lost: Vec<(UserBlock, u64)>,
 }
 
@@ -197,7 +196,7 @@ pub struct Status {
     /// Stripes of epochs, open or ended, whose parity was written in vain: their data changed
     /// afterwards, or they were aborted.
     pub wasted_stripes: u64,
-    /// Blocks of epochs in memory, parity included.
+    /// Blocks of epochs in memory, including parity.
     pub epoch_blocks_in_memory: u64,
     /// Rows of the log that are in use.
     pub log_rows_used: u64,
@@ -209,7 +208,7 @@ pub struct Status {
     pub log_blocks_lost: u64,
     /// Physical stripes in use.
     pub stripes_used: u64,
-    /// Physical stripes that nothing maps to.
+    /// Physical stripes that nothing is mapped to.
     pub free_stripes: u64,
     /// Logical stripes with more losses than the code tolerates.
     pub broken_stripes: u64,
@@ -225,7 +224,7 @@ pub struct Status {
     /// More devices were lost than the code tolerates: nothing more is written until the volume is
     /// opened again.
     pub failed: bool,
-    /// The next generation: no durable write has it or one above it.
+    /// The next generation: no durable write has this generation or a higher one.
     pub next_generation: u64,
     /// The volume was opened read only, on purpose: nothing is written.
     pub reads_only: bool,

@@ -49,7 +49,7 @@ impl Verification {
         self.lost > 0
     }
 
-    /// Believes the record: the digests of its headers are not needed any more.
+    /// Believes the record: the digests are not needed any more.
     pub(crate) fn believe(&mut self) {
         self.digests.clear();
     }

@@ -22,7 +22,7 @@ pub enum State {
 #[derive(Debug)]
 pub struct Volume {
     inner: Inner,
-    /// Events that wait for the volume to be open.
+    /// Events that wait until the volume is open.
     waiting: Vec<Event>,
     /// Answers to requests of a refused volume, and releases of their buffers.
     refusals: VecDeque<Action>,

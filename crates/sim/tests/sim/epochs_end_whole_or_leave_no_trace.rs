@@ -100,7 +100,7 @@ fn the_cost_of_a_lost_device_is_exact() {
     }
 }
 
-/// With a budget of zero every write waits for parity, and the loss of a device is free.
+/// With a budget of zero every write waits for its parity, and no block is lost with a device.
 #[test]
 fn blocks_without_pending_parity_are_not_lost() {
     for code in ["raid5:3", "dcode:5"] {

@@ -1,4 +1,4 @@
-//! The begin of a commit: when it is due, and which blocks are sealed for it.
+//! The beginning of a commit: when it is due, and which blocks are sealed for it.
 
 use crate::commit::Commit;
 use crate::engine::Engine;
@@ -8,7 +8,7 @@ use crate::{Failure, Reply};
 /// The most blocks of a record that has only the states of all devices and some notes.
 const FIRST_RECORD_BLOCKS: u32 = 4;
 
-/// The extent of a commit.
+/// The blocks that a commit should take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Amount {
     Nothing,
@@ -137,7 +137,7 @@ impl Engine {
         }
     }
 
-    /// Answers all requests of a volume that has failed, and keeps nothing waiting.
+    /// Fails the waiting flushes if the volume has failed.
     pub(crate) fn give_up_if_failed(&mut self) {
         if !self.service.has_failed() {
             return;

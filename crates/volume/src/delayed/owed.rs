@@ -39,7 +39,7 @@ pub(super) enum Task {
     Base,
 }
 
-/// A stripe that an epoch writes. Blocks are numbered by cell, then by their place in it.
+/// A stripe that an epoch writes. Its blocks are numbered by cell, then by offset in the cell.
 #[derive(Debug)]
 pub(super) struct Owed {
     pub(super) epoch: EpochId,
@@ -80,7 +80,7 @@ pub(super) struct Owed {
     /// The blocks of a lost device must stay in memory, because parity that could compute them is
     /// about to be overwritten.
     pub(super) recalled: bool,
-    /// The stripe is given up.
+    /// The stripe is dropped: its writes under way are of no use.
     pub(super) dropped: bool,
     /// The stripe uses a place in addition to the one that its logical stripe is mapped to.
     extra: bool,
@@ -117,14 +117,14 @@ struct Activity {
     /// Blocks that were asked for, and are not asked for again.
     asked: BTreeSet<usize>,
     runs: Vec<Vec<(usize, BufferId)>>,
-    /// Buffers that the computation makes: lost blocks, then parity.
+    /// Buffers that the computation fills: lost blocks here, then parity.
     recovered: Vec<(usize, BufferId)>,
     made: Vec<(usize, BufferId)>,
     sums: Vec<u64>,
-    /// Blocks and headers on their way to devices.
+    /// Blocks and headers that are being written to devices.
     blocks: Vec<usize>,
     headers: Vec<Slot>,
-    /// Devices that have been lost since it began.
+    /// Devices that have been lost since the activity began.
     gone: BTreeSet<Slot>,
 }
 

@@ -259,8 +259,8 @@ impl Engine {
         }
     }
 
-    /// True if the parity of a stripe is made, and the stripe has not been written since this
-    /// version.
+    /// Returns true if the parity of a stripe is made, and the stripe has not been written since
+    /// this version.
     pub(crate) fn is_settled_as_of(&self, owed: OwedId, version: u64) -> bool {
         self.delayed.stripes.get(&owed).is_some_and(|owed| owed.version == version && owed.settled)
     }
@@ -303,7 +303,7 @@ impl Engine {
         self.resolve_within(id, vec![index]);
     }
 
-    /// Returns the failure of a read of an epoch that needs lost blocks.
+    /// Returns the failure of an epoch's read that needs lost blocks.
     pub(crate) fn lost_within(
         &self,
         epoch: Option<EpochId>,

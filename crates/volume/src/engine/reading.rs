@@ -14,7 +14,7 @@ enum Newest {
     Unread,
     Log,
     Stripe(u32),
-    /// It was never written, or is trimmed.
+    /// The block was never written, or is trimmed.
     Nowhere,
 }
 
@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// The epoch and the first block of a read.
+    /// Returns the epoch and the first block of a read.
     pub(crate) fn read_of(&self, id: RequestId) -> Option<(EpochId, UserBlock)> {
         let read = self.reads.user(id)?;
         Some((read.epoch?, read.first))

@@ -13,7 +13,7 @@ pub struct Birth {
     pub history: HistoryId,
     /// A name of at most 64 bytes.
     pub name: String,
-    /// Now, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub created: i64,
 }
 

@@ -603,7 +603,7 @@ impl Toy {
         let Some(from) = self.in_use.get(&block).filter(|in_use| !in_use.zeros).cloned() else {
             return self.found_block(request, index, Some(Operand::Zeros));
         };
-        // Readers are spread over the devices.
+        // Reads are spread over the devices.
         let mut slots: Vec<Slot> =
             from.sums.keys().copied().filter(|slot| self.present.contains(slot)).collect();
         let turn = request.0 as usize % slots.len().max(1);

@@ -35,7 +35,7 @@ pub struct Driven {
 pub static PATCHED: AtomicU64 = AtomicU64::new(0);
 
 impl Driven {
-    /// The status of the volume while it serves.
+    /// Returns the status of the volume while it serves.
     pub fn status(&self) -> Option<Status> {
         self.volume.status()
     }
@@ -173,7 +173,7 @@ pub const SHAPES: [Shape; 23] = [
     Shape { log_rows: 1, ..usual("raid6:2") },
     Shape { log_rows: 0, ..usual("raid5:3") },
     Shape { log_rows: 64, blocks_most: 3, ..usual("raid6:2") },
-    // One spare stripe, and many.
+    // One spare stripe, and many spare stripes.
     Shape { spare_stripes: 1, ..usual("raid6:2") },
     Shape { spare_stripes: 20, logical_stripes: 4, log_rows: 2, ..usual("raid5:2") },
     // A placement that is fixed, and one that rotates by two.

@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Notes a block that was read from its place in the epoch and is wrong.
+    /// Notes that a block which was read from the epoch's own cell is wrong.
     pub(crate) fn rotted(&mut self, id: OwedId, at: usize, expected: u64, slot: Slot, result: &IoResult) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         if owed.dropped || owed.sums[at] != Some(expected) || !owed.held[at] {

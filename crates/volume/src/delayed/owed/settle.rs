@@ -183,7 +183,7 @@ impl Engine {
         if self.act_on(id, |activity| activity.outstanding) != Some(1) {
             return self.owed_part_done(id);
         }
-        // The guard stays with the computation.
+        // The one outstanding part that guarded the gathering is the computation from now on.
         let Some(recovery) = self.recovery_of(id) else { return self.end_activity(id) };
         if recovery.is_empty() && self.act_on(id, |activity| activity.kind) == Some(Kind::Recall) {
             return self.end_activity(id);
@@ -231,7 +231,7 @@ impl Engine {
             }
         }
         if !lost.is_empty() {
-            // Blocks written in between are not lost.
+            // Blocks that were written in between are not lost.
             let owed = self.delayed.stripes.get_mut(&id)?;
             owed.lost.extend(owed.activity.iter().flat_map(|activity| &activity.groundless));
             self.lose_blocks(id, &lost);

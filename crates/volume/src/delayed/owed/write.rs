@@ -19,7 +19,7 @@ impl Engine {
         self.fill_if_whole(id);
     }
 
-    /// Begins parity of a stripe whose data are all in memory.
+    /// Begins to compute the parity of a stripe whose data are all in memory.
     fn fill_if_whole(&mut self, id: OwedId) {
         let data = self.data_indexes();
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
@@ -131,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// Ends the activity of a stripe, which is done or came to nothing.
+    /// Ends the activity of a stripe, which is done or has become obsolete.
     pub(super) fn end_activity(&mut self, id: OwedId) {
         let blocks = self.owed_blocks() as u64;
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
