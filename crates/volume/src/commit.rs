@@ -2,6 +2,7 @@
 //!
 //! A commit takes the sealed blocks of memory ([`crate::memory`]), or as many as the log and the
 //! free stripes have room for, and goes through four phases:
+//!
 //! 1. gather: the current content of the stripes that are merged is fetched;
 //! 2. compute: parity and the checksum of every block are computed;
 //! 3. write: data, parity, headers, log blocks and the record are written, all at once;

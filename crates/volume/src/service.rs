@@ -1,4 +1,5 @@
 //! The state of service: opening, serving, read only, or failed.
+//!
 //! * While the volume is opened the last record is verified ([`crate::verification`]); that ends
 //!   when the volume serves.
 //! * A read-only volume counts as failed from its beginning: nothing is written.
