@@ -19,8 +19,8 @@ use crate::{Content, Random, content::SECTORS};
 pub struct Disk {
     blocks: u64,
     present: bool,
-    /// True if a crash can mix old and new sectors of a block that is being written; else the block
-    /// has either content as a whole.
+    /// True if a crash can mix old and new sectors of a block that is being written. Else the block
+    /// has the old or the new content as a whole.
     tears: bool,
     durable: BTreeMap<u64, Content>,
     /// Unflushed versions of each block, ascending.

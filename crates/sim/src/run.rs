@@ -16,9 +16,9 @@ use crate::{
     Ask, Cause, Disk, Engine, Failure, Fault, Kill, Load, Model, Promise, Random, Stats, World, WorldConfig,
 };
 
-/// In one of this many seeds the devices that can fail according to the engine are removed: while
-/// faults happen, and about as often at the end. Each time costs a scrub, an opening and a read of
-/// everything.
+/// In one of this many seeds the devices that can fail according to the engine are removed. This
+/// happens while there are faults, and about as often at the end. Each time costs a scrub, an
+/// opening and a read of everything.
 const MARGIN_RARITY: u64 = 3;
 
 /// The most actions that an engine may give after one event.
@@ -431,8 +431,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     }
 
     /// Checks that a scrub with repair leaves nothing bad, whatever was bad before, within the
-    /// promise; and so do scrubs of all devices, one by one. The next scrub must find nothing, and
-    /// from then on no device counts as damaged.
+    /// promise. Scrubs of all devices, one by one, must do the same. The next scrub must find
+    /// nothing, and from then on no device counts as damaged.
     fn leave_nothing_bad(&mut self) -> Result<(), Cause> {
         // A scrub does not read unmapped content, which could rot unnoticed.
         self.ask_and_rest(&Ask::Flush)?;

@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// their chunk of each.
 type Writes = BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>;
 
-/// The gap added to the session and record numbers that are left, so that the new numbers exceed
-/// all that a device without a superblock can contain.
+/// The gap added to the session and record numbers that are left. The new numbers then exceed all
+/// that a device without a superblock can contain.
 const FAR: u64 = 1 << 32;
 
 /// A whole chunk found at the place and in the slot that its header names.

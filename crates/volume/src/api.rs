@@ -218,11 +218,11 @@ pub enum Scrub {
         /// Write bad stripes and blocks again.
         repair: bool,
     },
-    /// Scrub one device before anything else, with repair: read its superblocks, journal, maps, log
-    /// blocks and chunks, and other devices only to rebuild what is bad. The last scrub of all
-    /// devices keeps its position and findings, and continues afterwards. A scrub of all devices
-    /// with repair that is started meanwhile replaces this one. Ignored while a scrub of one device
-    /// is under way.
+    /// Scrub one device before anything else, with repair. Its superblocks, journal, maps, log
+    /// blocks and chunks are read, and other devices only to rebuild what is bad. The last scrub of
+    /// all devices keeps its position and findings, and continues afterwards. A scrub of all
+    /// devices with repair that is started meanwhile replaces this one. Ignored while a scrub of
+    /// one device is under way.
     Device(Slot),
     /// Pause, and keep the position.
     Pause,

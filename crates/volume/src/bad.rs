@@ -1,4 +1,4 @@
-//! Chunks and log blocks that are known to be bad: at their last read they were wrong or
+//! Chunks and log blocks that are known to be bad. At their last read they were wrong or
 //! unreadable, and they have not been written since.
 //!
 //! Reads and scrubs find them. [`crate::standing`] counts them among the losses of their stripe or

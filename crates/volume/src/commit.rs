@@ -179,8 +179,8 @@ impl Engine {
         coded.div_ceil(full) + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
-    /// Returns stripes to write as a whole although not all of their blocks are dirty: those that
-    /// did not verify, and those merged to empty the log.
+    /// Returns stripes to write as a whole although not all of their blocks are dirty. These are
+    /// stripes that did not verify, and those merged to empty the log.
     fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
         let merged = self.stripes_to_merge(patches_go_on);
         self.damage.suspects().chain(merged).collect()

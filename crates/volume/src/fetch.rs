@@ -589,7 +589,7 @@ impl Engine {
         self.noting.count_wrong(slot, u64::from(is_wrong));
     }
 
-    /// Suspects the codeword of a block that should be good and was not: the next commit writes its
+    /// Suspects the codeword of a block that should be good and was not. The next commit writes its
     /// stripe again, or the stripes of all blocks of its log row.
     fn suspect(&mut self, word: &Word) {
         match word {

@@ -117,8 +117,8 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Returns another cell with the same content as a data cell, if reads are spread over both:
-    /// even logical stripes read the data cell, odd ones the copy.
+    /// Returns another cell with the same content as a data cell, if reads are spread over both.
+    /// Even logical stripes read the data cell, odd ones the copy.
     pub fn copy_of(&self, cell: CellIndex) -> Option<CellIndex> {
         self.copies.get(&cell).copied()
     }

@@ -1,5 +1,5 @@
-//! Work under way outside the engine: names of I/O, computations and buffers, the owners of their
-//! results, and the actions that the driver has not taken yet.
+//! Work under way outside the engine. It has the names of I/O, computations and buffers, the owners
+//! of their results, and the actions that the driver has not taken yet.
 
 use crate::engine::{IoOwner, JobOwner};
 use crate::holders::Holders;

@@ -630,8 +630,8 @@ impl Maps {
         self.notes.written(first, u64::from(count) * self.stripe_blocks);
     }
 
-    /// Returns true if a volume can have written a record of these changes: stripes and rows go to
-    /// free places, or to their own, and the log has all blocks of a patch.
+    /// Returns true if a volume can have written a record of these changes. Stripes and rows must
+    /// go to free places, or to their own, and the log must have all blocks of a patch.
     pub(crate) fn may_become(&self, changes: &[Change], geometry: &Geometry) -> bool {
         let (mut places, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let new_rows = changes.iter().filter_map(|change| match change {

@@ -309,7 +309,7 @@ impl Opening {
         }
     }
 
-    /// Notes that a device does not answer any more: it is admitted when the driver says that it
+    /// Notes that a device does not answer any more. It is admitted when the driver says that it
     /// came, not at the end of the opening.
     fn went(&mut self, slot: Slot) {
         self.gone[slot.0 as usize] = true;

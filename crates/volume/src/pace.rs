@@ -42,8 +42,8 @@ impl Engine {
         if faults(second) < faults(first) { second } else { first }
     }
 
-    /// Returns the cells of a stripe to compute: those that are gone, and also those on slow
-    /// devices if that costs less than to read them.
+    /// Returns the cells of a stripe to compute. These are the cells that are gone, and also those
+    /// on slow devices if that costs less than to read them.
     pub(crate) fn avoided_cells(
         &mut self,
         mapping: Mapping,
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Returns the cells that are gone or on slow devices, and those of them that are wanted;
+    /// Returns the cells that are gone or on slow devices, and those of them that are wanted.
     /// `None`: no device is slow, or no wanted cell is gone or on a slow device.
     fn could_avoid(
         &self,
@@ -98,8 +98,9 @@ impl Engine {
         (!made.is_empty()).then_some((avoided, made))
     }
 
-    /// Returns true if a plan that reads no slow device costs less than reading the wanted cells in
-    /// their places and computing those that are gone by the plan `through`.
+    /// Returns true if a plan that reads no slow device costs less than the plain way. That way
+    /// reads the wanted cells in their places, and computes those that are gone by the plan
+    /// `through`.
     fn is_cheaper(
         &self,
         mapping: Mapping,

@@ -48,8 +48,8 @@ const ENTRY_BYTES: usize = 8192;
 /// The most user blocks that one commit patches.
 const BLOCKS_MOST: usize = 1024;
 
-/// The number of rows of the log code whose blocks one commit patches, at least: the costs of a
-/// record on every device and two flushes do not depend on it.
+/// The least number of rows of the log code whose blocks one commit patches. A commit costs a
+/// record on every device and two flushes, however few rows it patches.
 const ROWS_AT_A_TIME: usize = 4;
 
 /// State of patches between commits.
@@ -125,7 +125,7 @@ impl Engine {
         goes || (!self.patching.redo.is_empty() && !self.service.has_failed())
     }
 
-    /// Returns true if a patch of the stripe was cut off and is not yet being redone: its blocks
+    /// Returns true if a patch of the stripe was cut off and is not yet being redone. Its blocks
     /// may be old or new, and are not read.
     pub(crate) fn is_unread(&self, logical: u32) -> bool {
         self.patching.redo.contains_key(&logical)
@@ -191,7 +191,7 @@ impl Engine {
         self.geometry.may_patch() && is_whole && is_quiet
     }
 
-    /// Begins to patch stripes, those with the oldest blocks of the log first; `false`: nothing can
+    /// Begins to patch stripes, those with the oldest blocks of the log first. `false`: nothing can
     /// be patched now, or no record says yet which blocks went home.
     pub(crate) fn begin_patch(&mut self) -> bool {
         if self.has_gone_home() {

@@ -31,7 +31,7 @@ pub(crate) const PLACES_LEFT: usize = 2;
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
 /// Stripes that may be written ahead even if they have more blocks than that, as far as places
-/// allow: every device then has some chunks to write while parity of the next stripe is computed.
+/// allow. Every device then has some chunks to write while parity of the next stripe is computed.
 const UNDER_WAY_STRIPES: u64 = 16;
 
 /// Stripes written ahead are worth a flush if they have at least this part of the dirty blocks that
@@ -288,8 +288,8 @@ impl Engine {
         Some(staged)
     }
 
-    /// Returns the blocks of a stripe by cell and offset, those of them that are parity, and the
-    /// computation of the parity and of all checksums.
+    /// Returns the blocks of a stripe by cell and offset, and those of them that are parity. Also
+    /// returns the computation of the parity and of all checksums.
     pub(crate) fn encoded(
         &mut self,
         physical: u32,

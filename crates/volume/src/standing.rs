@@ -83,7 +83,7 @@ pub struct Margin {
     /// empty.
     pub log_any_more: Option<u32>,
     /// The smallest number of devices of which not every set can fail, for stripes alone, and its
-    /// sets; `None`: not counted, because there are too many sets, or because the log or the maps
+    /// sets. `None`: not counted, because there are too many sets, or because the log or the maps
     /// tolerate less.
     pub next: Option<NextLoss>,
 }

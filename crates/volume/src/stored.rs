@@ -1,5 +1,5 @@
-//! Conversion of the maps to the format: changes to entries of a record, all of the maps to a
-//! snapshot, and the superblock of one device.
+//! Conversion of the maps to the format. Changes become entries of a record, and all of the maps
+//! a snapshot. The superblock of one device is made from that of another.
 //!
 //! No byte is defined here; `pantile_format::volume` does that. Decoded entries are consistent:
 //! rows have as many cells as their kind needs, no physical stripe has two owners, and no block is

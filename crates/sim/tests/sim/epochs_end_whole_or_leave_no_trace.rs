@@ -1,4 +1,4 @@
-//! Epochs of delayed parity in the simulation: an end is seen as a whole or not at all, other users
+//! Epochs of delayed parity in the simulation. An end is seen as a whole or not at all, other users
 //! are not affected, and the data lost with a device is reported.
 //!
 //! `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
@@ -56,8 +56,8 @@ fn writes_behind_an_end_may_be_there_before_its_answer() {
     }
 }
 
-/// A power failure tears a superblock and its copy, which had been written at the same time, and
-/// the one before has rotted: the device was as good as lost.
+/// A power failure tears a superblock and its copy, which were written at the same time, and the
+/// older superblock has rotted. The device was as good as lost.
 const TEARS_A_SUPERBLOCK: u64 = 46_670;
 
 #[test]

@@ -1,5 +1,5 @@
-//! If a few rows make every stripe tolerate one more loss, they are rebuilt before all others, and
-//! after a power failure at any moment the volume tolerates what the margin said.
+//! If a few rows make every stripe tolerate one more loss, they are rebuilt before all others.
+//! After a power failure at any moment the volume tolerates what the margin said.
 
 use crate::real::hand::Hand;
 use crate::real::pairs::{LOST, any_more, content, one_more_is_lost_at_every_step, with_new_disks};

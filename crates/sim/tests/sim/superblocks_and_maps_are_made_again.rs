@@ -1,5 +1,5 @@
-//! Superblocks that are lost on more devices than tolerated are made again from one that is left;
-//! maps that are lost on all devices are made again from the headers of chunks.
+//! Superblocks that are lost on more devices than tolerated are made again from one that is left.
+//! Maps that are lost on all devices are made again from the headers of chunks.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;

@@ -111,8 +111,8 @@ impl Engine {
         waiting.into_iter().for_each(|id| self.refuse_within(id, Failure::NotDurable));
     }
 
-    /// Makes the parity of the oldest stripes that are due: all stripes of an epoch that is ending,
-    /// else those beyond the budget or to be made in advance.
+    /// Makes the parity of the oldest stripes that are due. All stripes of an ending epoch are due;
+    /// otherwise those beyond the budget, or to be made in advance.
     fn settle_what_is_due(&mut self, epoch: EpochId) {
         let blocks = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
         loop {
@@ -214,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a part of a stripe is written, or that the stripe is dropped: a flush under way
+    /// Notes that a part of a stripe is written, or that the stripe is dropped. A flush under way
     /// may wait for this version or a later one.
     pub(crate) fn round_of(&mut self, epoch: EpochId, owed: OwedId) {
         let Some(Epoch { round: Some(round), .. }) = self.delayed.epochs.get_mut(&epoch) else { return };

@@ -32,7 +32,7 @@ pub enum OpenError {
         /// The number of the record.
         record: RecordNumber,
     },
-    /// No session can begin: a number from which it would have to count on is higher than any
+    /// No session can begin. A number from which it would have to count on is higher than any
     /// volume can reach, although its checksum is right.
     Counted,
     /// Devices ran separately: each side has writes that the other lacks.

@@ -32,8 +32,9 @@ use super::OpenError;
 use crate::{Bearing, Geometry, Slot};
 use pantile_format::volume::{HistoryId, Session, Superblock};
 
-/// Returns true if no absent device can have the history of a superblock: since the history was
-/// drawn, no device was admitted, and none was lost but those that the superblock calls lost.
+/// Returns true if no absent device can have the history of a superblock. This is so if since the
+/// history was drawn no device was admitted, and none was lost but those that the superblock calls
+/// lost.
 pub(crate) fn is_closed(superblock: &Superblock) -> bool {
     matches!(&superblock.ancestors[..], [first, second, ..] if first == second)
 }

@@ -225,8 +225,8 @@ impl Engine {
         }
     }
 
-    /// Returns true if a superblock is right for its device and place: the newest in front (0), the
-    /// copy (1), or the other in front (2).
+    /// Returns true if a superblock is right for its device and place. Places are the newest in
+    /// front (0), the copy (1), or the other in front (2).
     fn is_superblock_of(&self, slot: Slot, index: usize, found: &Superblock) -> bool {
         let newest = self.snapshots.superblock();
         let now = (newest.session, newest.update);
@@ -332,8 +332,8 @@ impl Engine {
         Some(records)
     }
 
-    /// Notes devices whose record is of an older session than the same record on another device:
-    /// theirs was discarded, and they have lost the write of the valid one.
+    /// Notes devices whose record is of an older session than the same record on another device.
+    /// Theirs was discarded, and they have lost the write of the valid one.
     ///
     /// A scrub of one device compares nothing. If a record there could be a discarded one, a
     /// snapshot is written, after which no older record counts.
