@@ -1,13 +1,13 @@
-//! Broken rules of an engine towards its driver, independent of all contents.
+//! Rules between engine and driver that an engine can break, whatever the contents are.
 
 use std::fmt;
 
 use pantile_volume::{BufferId, DeviceBlock, RequestId, Slot};
 
-/// A broken rule between engine and driver.
+/// A rule between engine and driver that the engine has broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// A buffer that does not exist, or no more.
+    /// A buffer that does not exist, or exists no more.
     BufferUnknown {
         /// The buffer.
         buffer: BufferId,
@@ -17,12 +17,12 @@ pub enum Breach {
         /// The buffer.
         buffer: BufferId,
     },
-    /// A buffer is made that exists.
+    /// A buffer is made although it exists.
     BufferMadeTwice {
         /// The buffer.
         buffer: BufferId,
     },
-    /// The engine makes a buffer under a number of the driver's.
+    /// The engine makes a buffer under a name from the driver's range.
     BufferOfTheDriver {
         /// The buffer.
         buffer: BufferId,
@@ -32,7 +32,7 @@ pub enum Breach {
         /// The buffer.
         buffer: BufferId,
     },
-    /// At rest, with all flushed, buffers are left.
+    /// Buffers are left although the engine is at rest and everything is flushed.
     BuffersLeaked {
         /// Buffers left.
         held: usize,
@@ -41,12 +41,12 @@ pub enum Breach {
         /// The first of them.
         first: BufferId,
     },
-    /// The name of an input, output or computation is used again.
+    /// The name of an I/O or computation is used again.
     NameUsedTwice {
         /// The name.
         name: u64,
     },
-    /// An input or output of no blocks, or of bytes that are not whole blocks.
+    /// An I/O of no blocks, or of bytes that are not whole blocks.
     NotBlocks {
         /// The name of the input or output.
         name: u64,
@@ -56,24 +56,24 @@ pub enum Breach {
         /// The slot.
         slot: Slot,
     },
-    /// An input or output beyond the end of the device.
+    /// An I/O beyond the end of the device.
     BeyondTheEnd {
         /// The slot.
         slot: Slot,
         /// The first block.
         at: DeviceBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
         /// The length of the device.
         blocks: u64,
     },
-    /// A request is answered that was not made, or was answered.
+    /// A request is answered that was not made, or was answered before.
     NotAsked {
         /// The request.
         request: RequestId,
     },
-    /// A read is answered without blocks or with the wrong number of them, or another request with
-    /// blocks.
+    /// A read is answered without blocks or with the wrong number of blocks, or another request is
+    /// answered with blocks.
     WrongAnswer {
         /// The request.
         request: RequestId,

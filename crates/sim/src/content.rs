@@ -1,8 +1,9 @@
 //! The content of a block: 16 bytes that stand for data, or 4096 real bytes of metadata.
 //!
-//! Both have [`SECTORS`] sectors, the pieces that a crash keeps or drops: 2 of the 16 bytes, or 512
-//! of the 4096. The 16 bytes mean the block in which each sector repeats its 2 bytes; so the two
-//! forms mix exactly, sector by sector. A block has one [`Content`]: the short form if possible.
+//! Both have [`SECTORS`] sectors, the units that a crash keeps or drops: 2 of the 16 bytes, or 512
+//! of the 4096. The 16 bytes stand for the block in which each sector repeats its 2 bytes, so the
+//! two forms can be mixed sector by sector. A block has exactly one [`Content`]: the short form if
+//! there is one.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use pantile_volume::{BLOCK_BYTES, Seed};
 
 use crate::random::hash;
 
-/// Sectors in a block; no crash tears one.
+/// Sectors in a block; a crash never tears a sector.
 pub const SECTORS: usize = 8;
 
 /// The bytes that stand for a block of data.
@@ -26,7 +27,7 @@ pub struct Content(Form);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
     Data(Data),
-    /// Exactly [`BLOCK_BYTES`], and some sector does not repeat its first two bytes.
+    /// A block of [`BLOCK_BYTES`] in which some sector does not repeat its first two bytes.
     Bytes(Arc<[u8]>),
 }
 
@@ -52,7 +53,7 @@ impl Content {
         Content(Form::Data(data))
     }
 
-    /// The block as data. A sector of metadata gives two bytes of its hash, the same each time.
+    /// Returns the block as data; a sector of metadata becomes two bytes of its hash.
     pub fn data(&self) -> Data {
         match &self.0 {
             Form::Data(data) => *data,
@@ -80,13 +81,13 @@ impl Content {
         }
     }
 
-    /// The checksum of the block under a seed: CRC-64/NVME over volume, slot, address, generation
-    /// and content.
+    /// Returns the checksum of the block under a seed: CRC-64/NVME over volume, slot, address,
+    /// generation and content.
     pub fn checksum(&self, volume: &[u8; 16], seed: Seed) -> u64 {
         data_checksum(&self.data(), volume, seed)
     }
 
-    /// The block with one bit changed; any number names a bit.
+    /// Returns the block with one bit flipped; `bit` can be any number.
     pub fn flipped(&self, bit: u64) -> Content {
         match &self.0 {
             Form::Data(data) => {
@@ -103,7 +104,7 @@ impl Content {
         }
     }
 
-    /// True if a sector is the same in both.
+    /// Returns true if a sector is the same in both.
     pub fn same_sector(&self, other: &Content, sector: usize) -> bool {
         match (&self.0, &other.0) {
             (Form::Data(a), Form::Data(b)) => a[sector * 2..][..2] == b[sector * 2..][..2],
@@ -115,7 +116,7 @@ impl Content {
         }
     }
 
-    /// The block whose sector i is sector i of `parts[i]`.
+    /// Returns the block whose sector i is sector i of `parts[i]`.
     pub fn assembled(parts: [&Content; SECTORS]) -> Content {
         if parts.iter().all(|part| std::ptr::eq(*part, parts[0])) {
             return parts[0].clone();
@@ -140,7 +141,7 @@ fn assembled_of_bytes(parts: [&Content; SECTORS]) -> Content {
     Content::of_bytes(&block)
 }
 
-/// The checksum of a block of data under a seed.
+/// Returns the checksum of a block of data under a seed.
 pub(crate) fn data_checksum(data: &Data, volume: &[u8; 16], seed: Seed) -> u64 {
     use pantile_format::volume::{VolumeId, block_checksum};
     let generation = pantile_format::Generation(seed.generation);

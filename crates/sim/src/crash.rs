@@ -1,8 +1,8 @@
-//! Devices after a crash: by chance, or every possible one in turn.
+//! States of devices after a crash: a random one, or every possible one in turn.
 //!
-//! Each sector of a block keeps its durable content or that of any unflushed write, independent of
-//! all other sectors. So writes are torn between sectors, dropped, and reordered where they
-//! overlap; a sector is never torn.
+//! Each sector of a block keeps its durable content or gets that of any unflushed write,
+//! independently of all other sectors. So writes are torn between sectors, dropped, and reordered
+//! where they overlap; a sector is never torn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use crate::content::SECTORS;
 use crate::disk::{Disk, Version};
 use crate::{Content, Random};
 
-/// Treatment of unflushed writes in a crash. All are possible; some find other faults than others.
+/// How unflushed writes are treated in a crash. All ways are possible; each finds faults that
+/// others do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     Nothing,
@@ -18,8 +19,8 @@ enum Manner {
     WholeWrites,
     WholeBlocks,
     Sectors,
-    /// Like sectors, but a sector may also hold an older write although a newer one was kept
-    /// elsewhere.
+    /// Like `Sectors`, but a sector may also get an older write although a newer one is kept in
+    /// another sector.
     Reordered,
 }
 
@@ -35,16 +36,16 @@ const MANNERS: [Manner; 6] = [
 /// The unit that is kept or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
-    /// Each sector of each block: every possible result.
+    /// Each sector of each block: all possible states.
     Sector,
-    /// Each block: no block is torn.
+    /// Each block as a whole: no block is torn.
     Block,
 }
 
-/// More states than the bound.
+/// There are more states than the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyStates {
-    /// Their number; `None` beyond u64.
+    /// The number of states; `None`: beyond u64.
     pub states: Option<u64>,
 }
 
@@ -76,7 +77,8 @@ impl Disk {
         }
     }
 
-    /// Every different device that a crash could leave, or their number if that is above `most`.
+    /// Returns every different state that a crash could leave; fails with their number if it is
+    /// above `most`.
     pub fn crash_states(&self, grain: Grain, most: u64) -> Result<CrashStates, TooManyStates> {
         let mut base = self.clone();
         let candidates = base.take_candidates();
@@ -108,7 +110,7 @@ pub struct CrashStates {
     states: u64,
 }
 
-/// Sectors of a block that go together, and their possible versions; never two equal ones.
+/// Sectors of a block that are decided together, and their possible versions, all different.
 #[derive(Clone, Debug)]
 struct Choice {
     at: u64,
@@ -176,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A block whose sectors are all different.
+    /// Makes a block whose sectors are all different.
     fn data(value: u8) -> Content {
         Content::of_data(std::array::from_fn(|i| value * 16 + i as u8))
     }

@@ -1,8 +1,8 @@
-//! Users who read devices themselves: the engine gives the places of blocks, and their content
-//! counts if it has the checksums.
+//! Users who read devices themselves, at the places that the engine gives. The content counts if it
+//! has the checksums.
 //!
-//! Between the question and the read anything may happen. The content is checked by the model as
-//! any answer is. If it does not count, the engine is asked for it under the same name.
+//! Anything may happen between the lookup and the read. The model checks this content like any
+//! answer. If it does not have the checksums, the engine gets the same request.
 
 use pantile_volume::{Event, Lookup, Mixture, RequestId, Seed, Source, Stretch};
 
@@ -10,19 +10,19 @@ use crate::content::data_checksum;
 use crate::world::add_times;
 use crate::{Data, Random};
 
-/// A read without the engine.
+/// A read of devices without the engine.
 #[derive(Debug)]
 pub(crate) struct DirectRead {
     pub(crate) request: RequestId,
-    /// The event for the engine if the devices do not answer.
+    /// The event for the engine if the content on the devices does not count.
     pub(crate) event: Event,
     pub(crate) lookup: Lookup,
-    /// The content of its stretches, as far as they were read.
+    /// The content of its stretches that have been read so far.
     pub(crate) found: Vec<Vec<Data>>,
 }
 
 impl DirectRead {
-    /// The wanted blocks, once all stretches are read; `None` if a computed block is wrong.
+    /// Returns the wanted blocks, once all stretches are read; `None`: a computed block is wrong.
     pub(crate) fn answer(&self, volume: &[u8; 16]) -> Option<Vec<Option<Data>>> {
         let mixed = |mixture: &Mixture, index: u32| {
             let mut total = [0; 16];
@@ -56,7 +56,7 @@ impl DirectRead {
     }
 }
 
-/// Those that are under way.
+/// Reads of devices that are under way.
 pub(crate) struct DirectReads {
     random: Random,
     under_way: Vec<DirectRead>,
@@ -67,7 +67,7 @@ impl DirectReads {
         DirectReads { random: Random::new(seed), under_way: Vec::new() }
     }
 
-    /// True if the next suitable read is one of these.
+    /// Returns true if the next suitable read is made without the engine.
     pub(crate) fn wants(&mut self) -> bool {
         self.random.chance(1, 2)
     }
@@ -76,7 +76,7 @@ impl DirectReads {
         self.under_way.push(read);
     }
 
-    /// A read whose time has come, if any; surely if no other event is left.
+    /// Returns a read that is due now, if any; always one if no other event is left.
     pub(crate) fn next(&mut self, nothing_else: bool) -> Option<DirectRead> {
         let is_time = !self.under_way.is_empty() && (nothing_else || self.random.chance(1, 4));
         is_time.then(|| {

@@ -1,12 +1,12 @@
 //! One fake device: its content after a crash, its cache, and its faults.
 //!
-//! A write is *in flight* from [`Disk::begin_write`] until it lands; then it is *unflushed*: reads
-//! see it, a crash may take it. A flush makes everything durable that had landed when it was given,
-//! and no more: a real device may do more, the worst does not. A read that overlaps a write in
-//! flight sees either, sector by sector.
+//! A write is *in flight* from [`Disk::begin_write`] until it lands. Then it is *unflushed*: reads
+//! see it, and a crash may drop it. A flush makes exactly those writes durable that had landed when
+//! the flush was given; real devices may do more, but need not. A read that overlaps a write in
+//! flight sees the old or the new content of each sector.
 //!
-//! A block is *damaged* from a fault until a later write of it is durable. That is the device's own
-//! record of its faults, which the budget counts; it knows no stripes.
+//! A block is *damaged* from a fault until a later write of it is durable. This is the device's own
+//! record of its faults; the budget of faults counts them. It does not know stripes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,22 +19,22 @@ use crate::{Content, Random, content::SECTORS};
 pub struct Disk {
     blocks: u64,
     present: bool,
-    /// True if a crash during the write of a block can mix old and new sectors; else the block
-    /// stays whole.
+    /// True if a crash can mix old and new sectors of a block that is being written. Else the block
+    /// has the old or the new content as a whole.
     tears: bool,
     durable: BTreeMap<u64, Content>,
     /// Unflushed versions of each block, ascending.
     unflushed: BTreeMap<u64, Vec<Version>>,
     in_flight: BTreeMap<Ticket, Extent>,
-    /// Blocks that cannot be read until they are written.
+    /// Blocks that cannot be read until they are written again.
     unreadable: BTreeSet<u64>,
-    /// Damaged blocks; a version from this stamp on heals them.
+    /// Damaged blocks; a version that lands at this stamp or later heals them.
     damaged: BTreeMap<u64, Stamp>,
     next_stamp: Stamp,
     next_ticket: Ticket,
 }
 
-/// Order of landing on a device.
+/// The order in which writes land on a device.
 pub(crate) type Stamp = u64;
 
 /// A write in flight.
@@ -57,7 +57,7 @@ struct Extent {
     contents: Vec<Content>,
 }
 
-/// A block in the range cannot be read.
+/// A block of the range cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// The first such block.
@@ -65,7 +65,7 @@ pub struct Unreadable {
 }
 
 impl Disk {
-    /// A device of zeros.
+    /// Makes a device of zeros.
     pub fn new(blocks: u64) -> Disk {
         Disk {
             blocks,
@@ -81,27 +81,28 @@ impl Disk {
         }
     }
 
-    /// A device that writes each block whole or not at all.
+    /// Makes a device that writes each block as a whole or not at all.
     pub fn without_tears(blocks: u64) -> Disk {
         Disk { tears: false, ..Disk::new(blocks) }
     }
 
-    /// True if a crash can tear blocks.
+    /// Returns true if a crash can tear blocks.
     pub fn tears(&self) -> bool {
         self.tears
     }
 
-    /// Its length in blocks.
+    /// Returns the length in blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// True if it answers.
+    /// Returns true if the device answers.
     pub fn is_present(&self) -> bool {
         self.present
     }
 
-    /// The newest content of consecutive blocks. `random` decides what is seen of writes in flight.
+    /// Returns the newest content of consecutive blocks. `random` decides what is seen of writes in
+    /// flight.
     pub fn read(&self, at: DeviceBlock, count: u64, random: &mut Random) -> Result<Vec<Content>, Unreadable> {
         (at.0..at.0 + count).map(|at| self.read_block(at, random)).collect()
     }
@@ -122,7 +123,7 @@ impl Disk {
         Ok(Content::assembled(parts))
     }
 
-    /// The newest landed content of a block.
+    /// Returns the newest content of a block that has landed.
     pub fn newest(&self, at: DeviceBlock) -> Result<&Content, Unreadable> {
         match self.unflushed.get(&at.0).and_then(|versions| versions.last()) {
             Some(version) => Ok(&version.content),
@@ -131,7 +132,7 @@ impl Disk {
         }
     }
 
-    /// Puts durable content, for the creation of devices.
+    /// Stores durable content, to create a device.
     pub fn put(&mut self, at: DeviceBlock, content: Content) {
         assert!(at.0 < self.blocks, "the device ends at block {}", self.blocks);
         self.unflushed.remove(&at.0);
@@ -140,7 +141,7 @@ impl Disk {
         self.durable.insert(at.0, content);
     }
 
-    /// Takes a write.
+    /// Begins a write.
     pub fn begin_write(&mut self, at: DeviceBlock, contents: Vec<Content>) -> Ticket {
         assert!(at.0 + contents.len() as u64 <= self.blocks, "the device ends at block {}", self.blocks);
         let ticket = self.next_ticket;
@@ -155,13 +156,13 @@ impl Disk {
         self.settle(write.at, write.contents);
     }
 
-    /// Ends a write as if it was done, and drops it.
+    /// Ends a write as if it were done, but drops it.
     pub fn lose(&mut self, ticket: Ticket) {
         let write = self.take(ticket);
         self.damage(write.at..write.at + write.contents.len() as u64);
     }
 
-    /// Ends a write as if it was done, and lands it elsewhere (as far as the device reaches).
+    /// Ends a write as if it were done, but lands it elsewhere, as far as the device reaches.
     pub fn misdirect(&mut self, ticket: Ticket, to: DeviceBlock) {
         let mut write = self.take(ticket);
         self.damage(write.at..write.at + write.contents.len() as u64);
@@ -187,12 +188,12 @@ impl Disk {
         self.next_stamp - 1
     }
 
-    /// The writes that a flush given now covers.
+    /// Returns the writes that a flush given now covers.
     pub fn begin_flush(&self) -> FlushMark {
         FlushMark(self.next_stamp)
     }
 
-    /// The flush is done.
+    /// Ends a flush.
     pub fn end_flush(&mut self, mark: FlushMark) {
         let mut settled = Vec::new();
         self.unflushed.retain(|&at, versions| {
@@ -207,7 +208,7 @@ impl Disk {
         }
     }
 
-    /// True if a crash could take a write.
+    /// Returns true if a crash could drop a write.
     pub fn has_unflushed(&self) -> bool {
         !self.unflushed.is_empty() || !self.in_flight.is_empty()
     }
@@ -229,13 +230,13 @@ impl Disk {
         self.damage(at.0..at.0 + 1);
     }
 
-    /// Pulls the device out: unflushed writes follow the rule of crashes.
+    /// Pulls the device out: its unflushed writes are treated as in a crash.
     pub fn vanish(&mut self, random: &mut Random) {
         self.crash(random);
         self.present = false;
     }
 
-    /// Abandons the writes in flight: each sector of them lands or not.
+    /// Abandons the writes in flight: each of their sectors lands or does not.
     pub fn abandon(&mut self, random: &mut Random) {
         for (_, write) in std::mem::take(&mut self.in_flight) {
             let stamp = self.stamp();
@@ -259,23 +260,23 @@ impl Disk {
         self.present = true;
     }
 
-    /// From now on no block counts as damaged: the rest of the damage must not matter.
+    /// Forgets all damage: from now on what is left of it must not matter.
     pub fn forgive(&mut self) {
         self.damaged.clear();
     }
 
-    /// Every block that was written once, ascending.
+    /// Returns every block that was ever written, ascending.
     pub fn written(&self) -> impl Iterator<Item = DeviceBlock> {
         let blocks: BTreeSet<u64> = self.durable.keys().chain(self.unflushed.keys()).copied().collect();
         blocks.into_iter().map(DeviceBlock)
     }
 
-    /// The damaged blocks, ascending.
+    /// Returns the damaged blocks, ascending.
     pub fn damaged(&self) -> impl Iterator<Item = DeviceBlock> {
         self.damaged.keys().map(|&at| DeviceBlock(at))
     }
 
-    /// A block that was written once, by chance; `None` if none was.
+    /// Returns a random block that was ever written; `None`: there is none.
     pub fn any_written(&self, random: &mut Random) -> Option<DeviceBlock> {
         let count = self.durable.len() + self.unflushed.len();
         let nth = random.below(count as u64) as usize;

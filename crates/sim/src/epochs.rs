@@ -1,10 +1,10 @@
-//! Results that users of epochs of delayed parity may expect.
+//! The expectations of users of epochs of delayed parity.
 //!
-//! Each epoch has a view of its own: a model that begins as that of all others and takes the
-//! epoch's requests. An end puts the writes of the view into the model of the others, all at once.
-//! From the request on they may be seen, from the answer on they must be, and a crash before the
-//! answer leaves all of them or none. An abort, a crash before an end, and a refused end leave
-//! none.
+//! Each epoch has a view: a model that begins as a copy of the common one and takes the epoch's
+//! requests. The end of an epoch puts the writes of its view into the common model, all at once.
+//! Others may see them from the request to end on, and must see them once it is answered. A crash
+//! before the answer leaves all of them or none. After an abort, a crash before the end, or a
+//! refused end there are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,14 +14,14 @@ use pantile_volume::{EpochId, Failure, RequestId, UserBlock};
 use crate::model::{NEVER, Open, Tick};
 use crate::{Ask, Data, Model, Told, Wrong};
 
-/// The epochs that the users have.
+/// The epochs of the users.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Epochs {
     open: BTreeMap<EpochId, View>,
     beginning: BTreeMap<RequestId, Range<u64>>,
-    /// Ends that were not answered before a crash.
+    /// Ends that had no answer before a crash.
     undecided: BTreeSet<RequestId>,
-    /// True if an event may have cost an epoch data.
+    /// True if an event may have lost data of an epoch.
     pub(crate) may_lose: bool,
 }
 
@@ -31,16 +31,16 @@ pub(crate) struct View {
     model: Model,
     written: BTreeSet<usize>,
     begun: Tick,
-    /// An end or an abort was asked.
+    /// An end or abort was requested.
     pub(crate) closing: bool,
-    /// Blocks that the last refused end reported as lost and that were not written since.
+    /// Blocks that the last refused end reported as lost, and that were not written since.
     pub(crate) lost: BTreeSet<u64>,
-    /// Time of that report. Earlier reads may give the content of a device that was lost later.
+    /// The time of that report. Earlier reads may have the content of a device that was lost later.
     lost_since: Tick,
 }
 
 impl Model {
-    /// The epochs that are open and not about to be closed.
+    /// Returns the epochs that are open and have no request to close.
     pub(crate) fn open_epochs(&self) -> impl Iterator<Item = (EpochId, &View)> {
         self.epochs.open.iter().filter(|(_, view)| !view.closing).map(|(&epoch, view)| (epoch, view))
     }
@@ -75,7 +75,7 @@ impl Model {
         }
     }
 
-    /// From now on others may see the epoch's writes.
+    /// Notes that an end is requested: from now on others may see the epoch's writes.
     fn asked_to_end(&mut self, id: RequestId, epoch: EpochId, asked: Tick) {
         let Some(view) = self.epochs.open.get_mut(&epoch) else { return };
         view.closing = true;
@@ -94,14 +94,15 @@ impl Model {
         }
     }
 
-    /// Possible contents of a block for a read now.
+    /// Returns the possible contents of a block for a read that begins now.
     fn newest(&self, block: usize) -> Vec<Data> {
         let versions = &self.blocks[block];
         let is_old = |version: Tick| versions.iter().any(|later| version < later.asked && later.over < NEVER);
         versions.iter().filter(|version| !is_old(version.over)).map(|version| version.content).collect()
     }
 
-    /// An answer to a request of an epoch, or one that an epoch caused; `None` for any other.
+    /// Takes the answer to a request of an epoch, or to one that an epoch affects; `None`: any
+    /// other request.
     pub(crate) fn answered_of_epoch(
         &mut self,
         id: RequestId,
@@ -144,7 +145,7 @@ impl Model {
         }
     }
 
-    /// A write or trim of others.
+    /// Takes the answer to a write or trim from outside of the epochs.
     fn answered_beside(&mut self, id: RequestId, open: &Open, told: &Told) -> Option<Result<(), Wrong>> {
         let (first, count) = match &open.ask {
             Ask::Write { first, contents, .. } => (first.0, contents.len() as u64),
@@ -180,7 +181,7 @@ impl Model {
     ) -> Result<(), Wrong> {
         let may_lose = self.epochs.may_lose;
         let Some(view) = self.epochs.open.get_mut(&epoch) else {
-            // Closed since.
+            // The epoch was closed meanwhile.
             return Ok(());
         };
         let Told::Failed(failure) = told else {
@@ -249,7 +250,7 @@ impl Model {
         }
     }
 
-    /// A request without effect.
+    /// Forgets a request that has no effect.
     fn forget_request(&mut self, id: RequestId) {
         for versions in &mut self.blocks {
             if versions.len() > 1 {
@@ -258,7 +259,7 @@ impl Model {
         }
     }
 
-    /// Forgets all epochs; an unanswered end has happened as a whole or not at all.
+    /// Forgets all epochs; an end without an answer has happened as a whole or not at all.
     pub(crate) fn forget_epochs(&mut self) {
         let may_lose = self.epochs.may_lose;
         let ends =
@@ -270,7 +271,7 @@ impl Model {
         self.epochs = Epochs { undecided, may_lose, ..Epochs::default() };
     }
 
-    /// Notes the version that a read gave; returns true if it decided an end.
+    /// Notes which version a read returned; returns true if that decides an end.
     pub(crate) fn decided_by(&mut self, block: UserBlock, which: usize) -> bool {
         let versions = &self.blocks[block.0 as usize];
         let undecided = &self.epochs.undecided;

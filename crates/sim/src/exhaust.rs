@@ -1,23 +1,24 @@
-//! A small world exhaustively: a power failure after every step, with every subset of unflushed
-//! writes.
+//! Tests a small world exhaustively: a power failure after every step, with every subset of
+//! unflushed writes.
 //!
-//! At a point with more states than the bound, sectors give way to blocks, and blocks to chance;
-//! [`Exhausted`] counts these, so that no sample looks like a proof. If the promise allows a loss,
-//! each device in turn is lost with the power, too.
+//! If a point has more states than the bound, subsets of blocks are tried instead of subsets of
+//! sectors, and then a random sample. [`Exhausted`] counts these points separately, so that no
+//! sample looks like a proof. If the promise allows a loss, the tests are repeated with each device
+//! lost in turn.
 
 use crate::run::Run;
 use crate::{Config, Disk, Engine, Failure, Grain, Kill, Random, Refusal, Start};
 
-/// Counts of the tried crashes.
+/// Counts of the crashes that were tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exhausted {
     /// Power failures at which every subset of sectors was tried.
     pub points_by_sector: u64,
-    /// Those with every subset of blocks.
+    /// Power failures for which every subset of blocks was tried.
     pub points_by_block: u64,
-    /// Those with a sample only.
+    /// Power failures for which only a sample was tried.
     pub points_sampled: u64,
-    /// All the states that were opened and read.
+    /// The number of states that were opened and read.
     pub states: u64,
 }
 
@@ -33,8 +34,8 @@ impl std::ops::AddAssign for Exhausted {
 /// Runs the requests of one seed without faults, and opens every state that a power failure could
 /// leave after each step.
 ///
-/// Cost: up to `states_most` openings for each step, times one more than the devices if one may be
-/// lost.
+/// Cost: up to `states_most` openings for each step; if a device may be lost, this times one more
+/// than the number of devices.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn exhaust<E: Engine>(
     seed: u64,
@@ -65,8 +66,8 @@ pub fn exhaust<E: Engine>(
     }
 }
 
-/// All that a power failure could leave of these devices, or a sample. Devices that do not tear
-/// blocks are not torn.
+/// Returns every state that a power failure could leave of these devices, or a sample. Devices that
+/// do not tear blocks are not torn.
 fn states(disks: &[Disk], most: u64, random: &mut Random, done: &mut Exhausted) -> Vec<Vec<Disk>> {
     let tear = disks.iter().all(Disk::tears);
     if let Some(states) = product(disks, Grain::Sector, most).filter(|_| tear) {
@@ -98,7 +99,7 @@ fn product(disks: &[Disk], grain: Grain, most: u64) -> Option<Vec<Vec<Disk>>> {
     Some(all)
 }
 
-/// The devices as they are, and with each of them lost if one may be.
+/// Returns the devices as they are, and also with each of them lost if one may be lost.
 fn losses(disks: Vec<Disk>, config: &Config, random: &mut Random) -> Vec<Vec<Disk>> {
     let mut all = Vec::new();
     if config.promise.tolerance > 0 {

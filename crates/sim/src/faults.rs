@@ -1,10 +1,10 @@
-//! Faults beside crashes, always within the promise of the code.
+//! Faults other than crashes, always within the promise of the code.
 //!
-//! The budget knows no stripes: the `group_of` of a [`Promise`] names addresses that fail together.
-//! In each group at most `tolerance` devices are affected at a time. A device is affected as a
-//! whole while it is gone. One that came back, refused a write or lost its identity as a member is
-//! affected until an engine that started later is clean. It is affected in a group while a block
-//! there is damaged.
+//! The budget does not know stripes: the `group_of` of a [`Promise`] says which addresses share a
+//! budget. In each group at most `tolerance` devices are affected at a time. A device is affected
+//! in all groups while it is gone. A device that came back, refused a write or lost the blocks that
+//! identify it is affected in all groups until an engine that started later is clean. A device is
+//! affected in one group while a block of that group is damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use crate::{Config, Disk, Lie, Random, World};
 /// The tolerance of the volume's code.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise {
-    /// Devices that may be affected at a time.
+    /// The number of devices that may be affected at a time.
     pub tolerance: u32,
-    /// The group of an address: blocks whose damage adds up are in one. One group for all is always
-    /// right, and the mildest.
+    /// The group of an address; damage to blocks of one group adds up. A single group for all
+    /// addresses is always valid, and allows the fewest faults.
     pub group_of: fn(DeviceBlock) -> u64,
 }
 
 impl Promise {
-    /// Any devices up to this number may be affected.
+    /// Promises that any devices up to this number may be affected.
     pub fn whole_devices(tolerance: u32) -> Promise {
         Promise { tolerance, group_of: |_| 0 }
     }
@@ -32,28 +32,31 @@ impl Promise {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The device is pulled out; it may come back, as it was, when the engine is started again.
+    /// The device is pulled out; it may come back with its content when the engine is started
+    /// again.
     Gone,
     /// A block cannot be read until it is written.
     Unreadable,
     /// A bit changes.
     Flip,
-    /// A write is reported done and lost.
+    /// A write is reported done, but is lost.
     Lost,
-    /// A write is reported done and lands elsewhere.
+    /// A write is reported done, but lands elsewhere.
     Misdirected,
     /// A write fails with a media error.
     Refused,
     /// A device is a hundred times slower for a while.
     Slow,
-    /// A device that is gone, or refused a write, comes back while the engine runs, as it was.
+    /// A device that is gone, or has refused a write, comes back with its content while the engine
+    /// runs.
     Returns,
-    /// A device that is gone comes back empty: while the engine runs, or when it is started again.
+    /// An empty device replaces one that is gone: while the engine runs, or when it is started
+    /// again.
     Replaced,
 }
 
 impl Fault {
-    /// All of them.
+    /// All kinds of faults.
     pub const ALL: [Fault; 9] = [
         Fault::Gone,
         Fault::Unreadable,
@@ -67,32 +70,33 @@ impl Fault {
     ];
 }
 
-/// Draws faults and keeps the promise.
+/// Draws faults within the promise.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     promise: Promise,
     heads: Vec<Vec<DeviceBlock>>,
     random: Random,
-    /// The kinds that this seed has.
+    /// The kinds of faults that this seed has.
     kinds: Vec<Fault>,
-    /// One of this many steps tries a fault.
+    /// A fault is tried in one of this many steps.
     rarity: u64,
     /// True if empty devices replace missing ones.
     replaces: bool,
-    /// Affected as a whole, and the session in which it happened; `None` if that session knows and
-    /// handles it.
+    /// Devices that are affected as a whole, and the session in which it happened; `None`: that
+    /// session knows and handles it.
     suspects: BTreeMap<Slot, Option<u32>>,
-    /// Devices with most of their identity damaged, and the session: an engine may rebuild them.
+    /// Devices with most of the blocks that identify them damaged, and the session in which it
+    /// happened: an engine may rebuild them.
     beheaded: BTreeMap<Slot, u32>,
-    /// Devices that came empty, while no engine was clean since: another look shows that they never
-    /// had all of a member.
+    /// Devices that came empty, if no engine has been clean since. If such a device comes back once
+    /// more it is reported as blank, because it never had all content of a member.
     blank: BTreeSet<Slot>,
     done: BTreeMap<Fault, u32>,
 }
 
 impl Faults {
-    /// Gives a seed a random part of the kinds at a random rate, because rare combinations need the
-    /// others to be quiet.
+    /// Draws the kinds and the rate of faults for a seed. Not all kinds, because rare combinations
+    /// need the other faults to be absent.
     pub(crate) fn new(config: &Config, mut random: Random) -> Faults {
         let (promise, heads, among) = (config.promise, config.heads.clone(), &config.faults);
         let share = random.between(1, 4);
@@ -104,28 +108,28 @@ impl Faults {
         Faults { promise, heads, random, kinds, rarity, replaces, suspects, beheaded, blank, done }
     }
 
-    /// The number of each fault.
+    /// Returns the number of faults by kind.
     pub(crate) fn done(&self) -> &BTreeMap<Fault, u32> {
         &self.done
     }
 
-    /// True if damage happened that an engine only finds by reading.
+    /// Returns true if there is damage that an engine finds only by reading.
     pub(crate) fn did_damage(&self) -> bool {
         use Fault::{Flip, Lost, Misdirected, Unreadable};
         [Unreadable, Flip, Lost, Misdirected].iter().any(|fault| self.done.contains_key(fault))
     }
 
-    /// True if a fault happened other than a slow device.
+    /// Returns true if a fault other than a slow device has happened.
     pub(crate) fn did_harm(&self) -> bool {
         self.done.keys().any(|fault| *fault != Fault::Slow)
     }
 
-    /// From now on no new fault happens.
+    /// Stops new faults.
     pub(crate) fn stop(&mut self) {
         self.kinds.clear();
     }
 
-    /// Stops faults until [`Faults::go_on`] is given the answer.
+    /// Pauses faults; returns the kinds for [`Faults::go_on`].
     pub(crate) fn pause(&mut self) -> Vec<Fault> {
         std::mem::take(&mut self.kinds)
     }
@@ -134,7 +138,7 @@ impl Faults {
         self.kinds = kinds;
     }
 
-    /// A fault may happen now; or a device may come back, which is left to the caller.
+    /// Draws a fault for now, if any; returns a device that should come back, for the caller to do.
     pub(crate) fn strike(&mut self, world: &mut World, session: u32) -> Option<(Slot, Found)> {
         self.behead(world.disks(), session);
         if !self.random.chance(1, self.rarity) {
@@ -154,7 +158,7 @@ impl Faults {
                 return Some((slot, self.as_it_was(slot)));
             }
             Some(Fault::Replaced) => return self.away(world).first().map(|&slot| (slot, Found::Blank)),
-            // Lies need a write.
+            // These faults need a write.
             Some(Fault::Lost | Fault::Misdirected | Fault::Refused) | None => {}
         }
         None
@@ -169,7 +173,7 @@ impl Faults {
         }
     }
 
-    /// Devices that could be brought back to an engine that runs, in any order.
+    /// Returns the devices that could come back while the engine runs, in random order.
     fn away(&mut self, world: &World) -> Vec<Slot> {
         let is_away = |slot: &Slot| {
             let refused = self.suspects.get(slot).is_some_and(Option::is_some);
@@ -182,7 +186,7 @@ impl Faults {
         slots
     }
 
-    /// The devices that could be brought back to a running engine, and in which state.
+    /// Returns the devices that could come back while the engine runs, each with its content.
     pub(crate) fn all_away(&mut self, world: &World) -> Vec<(Slot, Found)> {
         let found_away = self.away(world);
         let found = |slot| match self.as_found() {
@@ -200,7 +204,7 @@ impl Faults {
         if self.replaces && self.random.chance(1, 4) { Found::Blank } else { Found::Stale }
     }
 
-    /// A device has been brought back to the engine that runs.
+    /// Notes that a device has come back while the engine runs.
     pub(crate) fn returned(&mut self, slot: Slot, found: Found) {
         self.suspects.insert(slot, None);
         if found == Found::Blank {
@@ -209,7 +213,8 @@ impl Faults {
         self.note(if found == Found::Stale { Fault::Returns } else { Fault::Replaced });
     }
 
-    /// While no engine runs. A device that does not return after a power failure is the usual case.
+    /// Draws faults while no engine runs. Most often a device does not return after a power
+    /// failure.
     pub(crate) fn strike_at_kill(&mut self, world: &mut World, session: u32) {
         if self.kinds.contains(&Fault::Gone) && self.random.chance(1, 2) {
             let slot = Slot(self.random.below(world.disks().len() as u64) as u32);
@@ -253,7 +258,7 @@ impl Faults {
         self.note(fault);
     }
 
-    /// The outcome of a write that is due.
+    /// Draws the outcome of the write that is due.
     pub(crate) fn lie(&mut self, world: &World, session: u32) -> Lie {
         let Some((slot, at, count)) = world.next_write() else { return Lie::Honest };
         if !self.random.chance(1, self.rarity) {
@@ -305,7 +310,7 @@ impl Faults {
         }
     }
 
-    /// An engine started in this session has nothing left to repair.
+    /// Notes that an engine started in this session has nothing left to repair.
     pub(crate) fn clean(&mut self, disks: &[Disk], session: u32) {
         self.blank.retain(|slot| !disks[slot.0 as usize].is_present());
         let unseen = |since: Option<u32>| since.is_some_and(|since| since >= session);
@@ -313,7 +318,7 @@ impl Faults {
         self.beheaded.retain(|_, &mut since| since >= session);
     }
 
-    /// Damages much of as many devices as allowed at once; returns true if any was.
+    /// Damages large parts of as many devices as allowed at once; returns true if it damaged any.
     pub(crate) fn rot_widely(&mut self, world: &mut World) -> bool {
         let mut slots: Vec<Slot> = (0..world.disks().len() as u32).map(Slot).collect();
         let mut any = false;
@@ -340,17 +345,17 @@ impl Faults {
         any
     }
 
-    /// True if a device is, or was in this session, affected as a whole.
+    /// Returns true if a device is affected as a whole, or was in this session.
     pub(crate) fn has_suspects(&self) -> bool {
         self.whole().next().is_some()
     }
 
-    /// Devices that are affected as a whole; one may come twice.
+    /// Returns the devices that are affected as a whole; one may occur twice.
     fn whole(&self) -> impl Iterator<Item = Slot> + '_ {
         self.suspects.keys().chain(self.beheaded.keys()).copied()
     }
 
-    /// True if the loss of a present device as a whole is tolerable.
+    /// Returns true if the loss of a present device is within the promise.
     fn bears_loss(&self, disks: &[Disk], slot: Slot) -> bool {
         let whole: BTreeSet<Slot> = self.whole().chain([slot]).collect();
         let within = |affected: usize| affected <= self.promise.tolerance as usize;

@@ -1,4 +1,5 @@
-//! A world to fail in: virtual time, fake devices, faults, and one seed that decides everything.
+//! A simulation for volumes: virtual time, fake devices, faults, and one seed that decides
+//! everything.
 //!
 //! [`run_seed`] drives an [`Engine`] through a random load of requests, faults and crashes, and
 //! checks every answer with a [`Model`] of the user's expectations. The same seed gives the same
@@ -6,14 +7,14 @@
 //!
 //! The idea is that of FoundationDB's simulation and TigerBeetle's simulated storage: the engine
 //! does no I/O. So the world around it can be as bad as real ones, thousands of times a minute, and
-//! each run can be repeated for examination.
+//! each run can be repeated to examine it.
 //!
-//! The promise is never exceeded: faults are drawn within a [`Promise`]. Everything else that is
-//! possible happens: writes in flight tear between sectors, unflushed ones are dropped and
-//! reordered, flushes cover no more than they must.
+//! Faults are drawn within a [`Promise`], which is never exceeded. Everything else that is possible
+//! happens: writes in flight tear between sectors, unflushed ones are dropped and reordered, and
+//! flushes cover no more than they must.
 //!
-//! Deliberately not here: bytes of real size (16 stand for 4096), the engine's own formats, and any
-//! knowledge of stripes.
+//! The simulation has no blocks of real size (16 bytes stand for 4096), and knows neither the
+//! engine's formats nor stripes.
 #![forbid(unsafe_code)]
 
 mod breach;
@@ -50,46 +51,48 @@ pub use trace::Trace;
 pub use workload::Load;
 pub use world::{Answer, Ask, Counts, IoKind, Kill, Lie, Told, World, WorldConfig};
 
-/// An engine in the world: events in, actions out.
+/// An engine that the simulation drives: events in, actions out.
 pub trait Engine {
     /// Takes an event.
     fn handle(&mut self, event: Event);
 
-    /// The next action; `None` if there is none.
+    /// Returns the next action; `None` if there is none.
     fn next_action(&mut self) -> Option<Action>;
 
-    /// True if requests may come. An engine that reads its maps first returns false for a while.
+    /// Returns true if requests may come; false while the engine still reads its maps.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// True if every possible repair is done and durable: no rebuild, catch-up or rewrite is left.
+    /// Returns true if every possible repair is done and durable: no rebuild, catch-up or rewrite
+    /// is left.
     fn is_clean(&self) -> bool {
         true
     }
 
-    /// The reason why it will never be ready, if any.
+    /// Returns the reason why the engine will never be ready, if there is one.
     fn refused(&self) -> Option<String> {
         None
     }
 
-    /// Progress and findings of a scrub; `None` if there was none.
+    /// Returns progress and findings of a scrub; `None` if there was none.
     fn scrubbed(&self) -> Option<ScrubStatus> {
         None
     }
 
-    /// The number of further devices that can fail; `None` if unknown.
+    /// Returns the number of further devices that can fail; `None`: unknown.
     fn margin(&self) -> Option<Margin> {
         None
     }
 
-    /// Places of blocks, for users who read devices themselves; `None` sends them to the engine.
+    /// Returns the places of blocks, for users who read devices themselves; `None`: they must ask
+    /// the engine.
     fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         let _ = (first, count);
         None
     }
 
-    /// Its own description, for reports of failed runs.
+    /// Returns the engine's description of itself, for reports of failed runs.
     fn describe(&self) -> String {
         String::new()
     }

@@ -1,9 +1,9 @@
 //! The buffers that the driver holds for the engine, and the rules of their use.
 //!
-//! A buffer exists from the action that makes it, or from the write that hands it over, until it is
-//! released; it also exists, empty, if the action fails. A used buffer must be *filled* when the
-//! action is given (the one that fills it reported done), because actions are performed in any
-//! order. It must not be released before that action is reported.
+//! A buffer exists from the action that makes it, or from the write that brings it, until it is
+//! released; it also exists, empty, if the action fails. A buffer that an action uses must be
+//! *filled* when the action is given (the action that fills it was reported done), because actions
+//! are performed in any order. It must not be released before the action that uses it is reported.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use pantile_volume::BufferId;
 
 use crate::{Breach, content::Data};
 
-/// The engine names its buffers from here on; those below come with writes.
+/// The lowest name that the engine gives a buffer; lower ones come with writes.
 pub const FIRST_ENGINE_BUFFER: u64 = 1 << 63;
 
 /// The buffers of one engine.
@@ -25,12 +25,12 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug)]
 struct Buffer {
     content: Option<Data>,
-    /// Actions under way that make or use it.
+    /// The number of actions under way that make or use it.
     users: u32,
 }
 
 impl Memory {
-    /// A filled buffer for a user's write.
+    /// Makes a filled buffer for a user's write.
     pub(crate) fn hand_out(&mut self, content: Data) -> BufferId {
         let buffer = BufferId(self.handed_out);
         self.handed_out += 1;
@@ -39,7 +39,7 @@ impl Memory {
         buffer
     }
 
-    /// An action that makes the buffer is given.
+    /// Notes an action that makes the buffer.
     pub(crate) fn promise(&mut self, buffer: BufferId) -> Result<(), Breach> {
         if buffer.0 < FIRST_ENGINE_BUFFER {
             return Err(Breach::BufferOfTheDriver { buffer });
@@ -51,14 +51,14 @@ impl Memory {
         Ok(())
     }
 
-    /// The action that makes the buffer is done, or has failed.
+    /// Ends the action that makes the buffer: it is done, or has failed.
     pub(crate) fn fill(&mut self, buffer: BufferId, content: Option<Data>) {
         let buffer = self.buffers.get_mut(&buffer).expect("what is being made is not released");
         buffer.content = content;
         buffer.users -= 1;
     }
 
-    /// The content of a filled buffer.
+    /// Returns the content of a filled buffer.
     pub(crate) fn get(&self, buffer: BufferId) -> Result<Data, Breach> {
         match self.buffers.get(&buffer) {
             None => Err(Breach::BufferUnknown { buffer }),
@@ -67,19 +67,19 @@ impl Memory {
         }
     }
 
-    /// An action that uses the buffer is given.
+    /// Notes an action that uses the buffer.
     pub(crate) fn begin_use(&mut self, buffer: BufferId) -> Result<Data, Breach> {
         let content = self.get(buffer)?;
         self.buffers.get_mut(&buffer).expect("it exists").users += 1;
         Ok(content)
     }
 
-    /// The action is reported.
+    /// Ends an action that uses the buffer.
     pub(crate) fn end_use(&mut self, buffer: BufferId) {
         self.buffers.get_mut(&buffer).expect("what is used is not released").users -= 1;
     }
 
-    /// The engine needs it no longer.
+    /// Releases a buffer that the engine needs no longer.
     pub(crate) fn release(&mut self, buffer: BufferId) -> Result<(), Breach> {
         match self.buffers.get(&buffer) {
             None => Err(Breach::BufferUnknown { buffer }),
@@ -91,17 +91,17 @@ impl Memory {
         }
     }
 
-    /// The buffers there are, ascending.
+    /// Returns the buffers that exist, ascending.
     pub(crate) fn held(&self) -> impl ExactSizeIterator<Item = BufferId> {
         self.buffers.keys().copied()
     }
 
-    /// The most that there were at a time.
+    /// Returns the largest number of buffers that existed at a time.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
 
-    /// The process dies. The numbers handed out stay used.
+    /// Drops all buffers, because the process dies. Names that were handed out are not used again.
     pub(crate) fn clear(&mut self) {
         self.buffers.clear();
     }

@@ -1,17 +1,18 @@
-//! The user's expectations: for each block the contents that a read may give now, and after a
+//! The users' expectations: for each block, the contents that a read may return now and after a
 //! crash.
 //!
-//! Every write and trim makes a *version* of each of its blocks, with the time it was asked and the
-//! time it was answered. Version w *follows* v if v was over before w was asked. A read may give v
-//! unless some w follows v and was over before the read was asked. A crash may leave v unless some
-//! durable w follows v. So requests may overlap in any way.
+//! Every write and trim makes a *version* of each of its blocks, with the time when it was
+//! requested and the time when it was answered. Version w *follows* v if v was over before w was
+//! requested. A read may return v unless some w follows v and was over before the read was
+//! requested. A crash may leave v unless some durable w follows v. So requests may overlap in any
+//! way.
 //!
-//! A version is durable when a flush is answered that was asked after the version was answered, or
-//! when its own write was durable. After a crash it is unknown which of the remaining versions is
-//! there, until a read gives one, which then stays. That version is thereby over, and follows all
-//! that were answered before that read was asked.
+//! A version is durable once a flush is answered that was requested after the version was answered,
+//! or once its own durable write is answered. After a crash it is unknown which of the remaining
+//! versions is on the devices, until a read returns one, which then stays. That version is then
+//! over, and follows all versions that were answered before the read was requested.
 //!
-//! Blocks stand alone: an unanswered request of many blocks may be there in part.
+//! Blocks are independent: an unanswered request of many blocks may be done in part.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,7 +25,7 @@ use crate::{Ask, Data, Kill, Told};
 
 const ZEROS: Data = [0; 16];
 
-/// The user's side of a volume.
+/// The user's view of a volume.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(crate) blocks: Vec<Vec<Version>>,
@@ -37,7 +38,7 @@ pub struct Model {
     pub(crate) made: BTreeMap<Data, UserBlock>,
 }
 
-/// A clock of events; always even, so that there is room between two.
+/// A clock of events. Its ticks are even, so that there is room between two.
 pub(crate) type Tick = u64;
 
 pub(crate) const NEVER: Tick = Tick::MAX;
@@ -48,20 +49,21 @@ pub(crate) struct Version {
     pub(crate) request: Option<RequestId>,
     pub(crate) asked: Tick,
     pub(crate) answered: Tick,
-    /// When it was over: answered, or seen by a read.
+    /// When it was over: when it was answered, or first seen by a read.
     pub(crate) over: Tick,
     pub(crate) durable: bool,
-    /// It was on the devices after a power failure: if it is the one, it is durable.
+    /// It was on the devices after a power failure: if it is the remaining version, it is durable.
     pub(crate) survived: bool,
-    /// It came with the end of an epoch: it is there with all others of that end, or none is.
+    /// The request that ended an epoch with this version. The versions of one end are there
+    /// together or not at all.
     pub(crate) end: Option<RequestId>,
-    /// It was written after the request of such an end, answered or not: it may be there however
-    /// the end went.
+    /// It was written after such a request, whether that was answered or not, so it may be there
+    /// whatever became of the end.
     pub(crate) since: bool,
 }
 
 impl Version {
-    /// True if it was written since an undecided end of an epoch, and does not decide it.
+    /// Returns true if it was written after an undecided end of an epoch, and does not decide it.
     pub(crate) fn is_since(&self) -> bool {
         self.request.is_some() || self.since
     }
@@ -73,14 +75,14 @@ pub(crate) struct Open {
     pub(crate) ask: Ask,
 }
 
-/// An answer that a user may not get.
+/// An answer that a user must not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// A block has an impossible content.
     Content {
         /// The block.
         block: UserBlock,
-        /// The content that the read gave.
+        /// The content that the read returned.
         got: Data,
         /// The possible contents.
         may: Vec<Data>,
@@ -94,17 +96,17 @@ pub enum Wrong {
         /// The reason given by the engine.
         failure: Failure,
     },
-    /// Others wrote to a block of an open epoch.
+    /// A request from outside wrote to a block of an open epoch.
     LetIn {
         /// The request.
         request: RequestId,
     },
-    /// An epoch reports the loss of a block that it never wrote.
+    /// An epoch reports the loss of a block that it has not written.
     LostOfOthers {
         /// The block.
         block: UserBlock,
     },
-    /// A request beyond the end was not refused as such.
+    /// A request beyond the end of the volume was not refused for that reason.
     NotRefused {
         /// The request.
         request: RequestId,
@@ -114,7 +116,7 @@ pub enum Wrong {
 /// Kind of wrong content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// An older or lost version of the block.
+    /// An older version of the block, or one that was lost.
     Stale,
     /// Zeros instead of data.
     Zeros,
@@ -125,12 +127,12 @@ pub enum Verdict {
     },
     /// Sectors of several versions of the block.
     Torn,
-    /// No written content.
+    /// A content that was never written.
     Garbage,
 }
 
 impl Model {
-    /// A new volume: all zeros, durable.
+    /// Makes the model of a new volume: all zeros, durable.
     pub fn new(blocks: u64, seed: u64) -> Model {
         let zeros = Version {
             content: ZEROS,
@@ -154,12 +156,12 @@ impl Model {
         }
     }
 
-    /// The blocks of the volume.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks.len() as u64
     }
 
-    /// A new, unique content for a block.
+    /// Returns a new, unique content for a block.
     pub fn fresh(&mut self, block: UserBlock) -> Data {
         let number = self.made.len() as u64 + 1;
         let mut content = ZEROS;
@@ -169,7 +171,7 @@ impl Model {
         content
     }
 
-    /// A request is made.
+    /// Notes a request.
     pub fn asked(&mut self, id: RequestId, ask: &Ask) {
         let asked = self.tick();
         if self.is_within(ask) {
@@ -191,7 +193,7 @@ impl Model {
         self.open.insert(id, Open { asked, ask: ask.clone() });
     }
 
-    /// Takes the answer to a request. Panics if that was not made; the world prevents it.
+    /// Takes the answer to a request. Panics if the request was not made; the world prevents that.
     pub fn answered(&mut self, id: RequestId, told: &Told) -> Result<(), Wrong> {
         let now = self.tick();
         let open = self.open.remove(&id).expect("the request is open");
@@ -222,7 +224,7 @@ impl Model {
         Ok(())
     }
 
-    /// Everything ended at once; open requests get no answer.
+    /// Ends everything at once; open requests get no answer.
     pub fn crashed(&mut self, kill: Kill) {
         let now = self.tick();
         self.forget_epochs();
@@ -234,7 +236,8 @@ impl Model {
                 continue;
             }
             let mut left: Vec<Version> = Vec::new();
-            // An end that wrote the earlier content again is not decided by a read of it.
+            // If an end wrote the same content as before it, a read of that content does not decide
+            // it.
             let mut is_clear = true;
             let end_asked = versions.iter().filter(|version| version.end.is_some()).map(|v| v.asked).min();
             for version in versions.iter() {
@@ -263,7 +266,7 @@ impl Model {
                 }
             }
             left.iter_mut().filter(|_| !is_clear).for_each(|version| version.end = None);
-            // A single version that survived is known without a read.
+            // If a single version has survived, it is known without a read.
             if let [only] = &mut left[..] {
                 only.durable = true;
                 self.dirty.remove(&block);
@@ -326,7 +329,7 @@ impl Model {
         }
     }
 
-    /// Forgets versions that neither a read under way nor a crash can bring back.
+    /// Forgets versions that no read under way and no crash can bring back.
     pub(crate) fn prune(&mut self, block: usize) {
         let reads = self.open.values().filter(|open| matches!(open.ask, Ask::Read { .. }));
         let oldest = reads.map(|open| open.asked).min().unwrap_or(NEVER);
@@ -341,7 +344,7 @@ impl Model {
         }
     }
 
-    /// A read asked at a time gives a content.
+    /// Takes the content that a read returned which was requested at a time.
     fn seen(&mut self, block: UserBlock, got: Data, asked: Tick) -> Result<(), Wrong> {
         let versions = &self.blocks[block.0 as usize];
         let acceptable = |version: &Version, all: &[Version]| {
@@ -358,14 +361,15 @@ impl Model {
         if self.decided_by(block, which) {
             return Ok(());
         }
-        // Two trims look alike, and then their order is unknown.
+        // Two trims have the same content, and then their order is unknown.
         if fitting.len() == 1 {
             self.put_last(block, which, asked);
         }
         Ok(())
     }
 
-    /// A version follows every other that was over at a time; so those were over before it was.
+    /// Makes a version follow every other that was over at a time: those were over before it was
+    /// requested.
     fn put_last(&mut self, block: UserBlock, which: usize, time: Tick) {
         let now = self.now;
         let versions = &mut self.blocks[block.0 as usize];
@@ -483,7 +487,7 @@ mod tests {
             self.model.answered(id, &Told::Blocks(vec![Some(content)]))
         }
 
-        /// True if a read made now may give it; the model is unchanged.
+        /// Returns true if a read made now may return it; the model is unchanged.
         fn may(&self, block: u64, content: Data) -> bool {
             let mut user = User { model: self.model.clone(), next: self.next };
             let read = user.read(block);
@@ -506,7 +510,7 @@ mod tests {
         assert!(!user.may(0, ZEROS) && user.may(0, a));
         let (second, b) = user.write(0, false);
         assert!(user.may(0, a) && user.may(0, b));
-        // Once seen, it is there.
+        // Once a read has returned it, it stays.
         let read = user.read(0);
         user.gives(read, b).unwrap();
         assert!(!user.may(0, a) && user.may(0, b));

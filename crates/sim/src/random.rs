@@ -1,53 +1,53 @@
-//! The only source of chance: one number in, the same choices out, on every machine.
+//! The only source of random choices: the same seed gives the same choices on every machine.
 //!
-//! The generator is splitmix64 (Steele, Lea, Flood 2014). No floating point, so that no mathematics
-//! library can make two machines choose differently.
+//! The generator is splitmix64 (Steele, Lea, Flood 2014). It uses no floating point, so that no
+//! mathematics library can make two machines choose differently.
 
 /// A stream of choices.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed.
+    /// Makes the stream of a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// 64 bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
-    /// A number in `0..bound`; 0 if there is none. The bias is below bound / 2^64.
+    /// Returns a number in `0..bound`; 0 if the range is empty. The bias is below bound / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `least..=most`.
+    /// Returns a number in `least..=most`.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
 
-    /// True in `of` out of `among` cases.
+    /// Returns true in `of` out of `among` cases.
     pub fn chance(&mut self, of: u64, among: u64) -> bool {
         self.below(among) < of
     }
 
-    /// A number in `0..bound` whose order of magnitude is uniform: small ones are hot, much as in
-    /// Zipf's law.
+    /// Returns a number in `0..bound` whose order of magnitude is uniform: small numbers are hot,
+    /// much as in Zipf's law.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         let magnitude = self.below(u64::from(u64::BITS - bound.leading_zeros()) + 1);
         self.below(bound.min(1 << magnitude.min(63)))
     }
 
-    /// One of them; `None` if there is none.
+    /// Returns a random element; `None` if there is none.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
         if among.is_empty() { None } else { Some(&among[self.below(among.len() as u64) as usize]) }
     }
 
-    /// A stream of its own, so that more choices in one part of the world do not shift those of
-    /// another.
+    /// Returns an independent stream, so that more choices in one part of the world do not change
+    /// those of another part.
     pub fn fork(&mut self) -> Random {
         Random(self.bits())
     }
@@ -60,8 +60,7 @@ pub(crate) fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A hash of bytes. Not a CRC: that of a block which ends in its own CRC is the same for all such
-/// blocks.
+/// Returns a hash of bytes. It is no CRC: blocks that end in their own CRC would all have the same.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(bytes.len() as u64, |hash, chunk| {
         let mut word = [0; 8];
@@ -70,7 +69,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// A cheaper one, of bytes that are whole words. Not a CRC either.
+/// Returns a cheaper hash of bytes that are whole words. It is no CRC either.
 pub(crate) fn hash_words(bytes: &[u8]) -> u64 {
     let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
     mix(words.fold(bytes.len() as u64, |hash, word| {

@@ -1,4 +1,4 @@
-//! How a run ended.
+//! The result of a run: counts, or a failure and the way to repeat it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,40 +10,41 @@ use crate::{Breach, Counts, Fault, IoKind, Wrong};
 /// Counts of a run without failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Actions performed.
+    /// The number of actions performed.
     pub steps: u64,
-    /// Requests made.
+    /// The number of requests.
     pub requests: u64,
-    /// Of these, ends of epochs.
+    /// The number of these requests that end epochs.
     pub ends: u64,
-    /// Of these, reads that found the expected content on a device without the engine.
+    /// Reads that found the expected content on the devices, without the engine.
     pub direct_reads: u64,
-    /// Those of them that computed blocks of lost devices.
+    /// The number of these reads that computed blocks of lost devices.
     pub direct_mixtures: u64,
-    /// Times that everything ended at once.
+    /// The number of kills: times that everything ended at once.
     pub kills: u32,
-    /// Of these, before the engine was ready again.
+    /// The number of kills before the engine was ready again.
     pub kills_in_recovery: u32,
-    /// Times that devices which could fail by the engine's word were taken away, and all was read.
+    /// Times that devices were removed which could fail according to the engine, and everything was
+    /// read.
     pub margins: u32,
-    /// Devices that were taken away then.
+    /// The number of devices that were removed for these tests.
     pub margin_devices: u32,
-    /// Faults.
+    /// The number of faults by kind.
     pub faults: BTreeMap<Fault, u32>,
-    /// Steps from the last fault to clean.
+    /// Steps from the last fault until the engine was clean.
     pub steps_to_clean: u64,
-    /// The most buffers at a time.
+    /// The largest number of buffers that existed at a time.
     pub buffers_most: u64,
     /// Virtual time.
     pub virtual_ns: u64,
-    /// Inputs and outputs of each device.
+    /// The I/O of each device.
     pub counts: Vec<Counts>,
     /// The hash of the trace.
     pub trace_hash: u64,
 }
 
 impl Stats {
-    /// Adds those of another run; maxima stay maxima, and hashes add up.
+    /// Adds the counts of another run; maxima stay maxima, and hashes are added.
     pub fn add(&mut self, other: &Stats) {
         self.steps += other.steps;
         self.requests += other.requests;
@@ -94,41 +95,42 @@ pub enum Cause {
     Breach(Breach),
     /// A user got a wrong answer.
     Wrong(Wrong),
-    /// Requests are open, or the engine is not ready, and nothing is under way.
+    /// Requests are open, or the engine is not ready, although nothing is under way.
     Stuck {
-        /// Requests open.
+        /// The number of open requests.
         open: usize,
         /// True if the engine took requests.
         ready: bool,
     },
-    /// It does not come to rest.
+    /// The engine does not come to rest.
     Endless {
-        /// Steps, or actions in one step.
+        /// The number of steps, or of actions in one step.
         steps: u64,
     },
-    /// At rest, with all devices present, the engine is not clean, or is so only by its own word.
+    /// The engine is at rest with all devices present and is not clean, or wrongly says that it is.
     NotClean,
-    /// A scrub did not come to its end, although nothing is under way.
+    /// A scrub did not end, although nothing is under way.
     ScrubNotDone(Option<Box<ScrubStatus>>),
-    /// A scrub with repair has ended, and the next finds something bad.
+    /// A scrub with repair has ended, and the next one finds bad parts.
     LeftBad(Box<ScrubStatus>),
-    /// The engine said that any this many more devices can fail; these did, and data was lost.
+    /// Data was lost when devices failed, although no more failed than the engine said it
+    /// tolerates.
     FalseMargin {
-        /// The number of devices that it said.
+        /// The number of further devices that can fail, as the engine said.
         any_more: u32,
-        /// Those that were taken away.
+        /// The devices that were removed.
         taken: Vec<Slot>,
-        /// The failure without them.
+        /// The failure after their removal.
         cause: Box<Cause>,
     },
     /// The volume was not opened although the promise was kept.
     NotOpened {
-        /// The reason of the maker of engines.
+        /// The reason that the maker of engines gave.
         says: String,
     },
     /// The engine panicked.
     Panicked {
-        /// With these words.
+        /// The message of the panic.
         says: String,
     },
 }
@@ -167,9 +169,9 @@ impl fmt::Display for Cause {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// The action performed last, counted from 1.
+    /// The number of the last action, counted from 1.
     pub step: u64,
-    /// The engine's number, 0 for the first; each restart makes one.
+    /// The number of the engine, 0 for the first; each restart makes another one.
     pub session: u32,
     /// The virtual time.
     pub at_ns: u64,

@@ -1,5 +1,5 @@
-//! One seed from beginning to end: load, faults and kills; then peace, and everything must be
-//! there.
+//! Runs one seed from beginning to end: load, faults and kills; then faults stop, and all flushed
+//! content must be read.
 
 mod taken;
 
@@ -16,11 +16,12 @@ use crate::{
     Ask, Cause, Disk, Engine, Failure, Fault, Kill, Load, Model, Promise, Random, Stats, World, WorldConfig,
 };
 
-/// One of this many seeds removes the devices that can fail by the engine's word, while faults
-/// happen, and as many at the end. Each time costs a scrub, an opening and a read of all.
+/// In one of this many seeds the devices that can fail according to the engine are removed. This
+/// happens while there are faults, and about as often at the end. Each time costs a scrub, an
+/// opening and a read of everything.
 const MARGIN_RARITY: u64 = 3;
 
-/// Actions that an engine may give after one event.
+/// The most actions that an engine may give after one event.
 const ACTIONS_MOST: u64 = 1 << 20;
 
 /// Configuration of a run.
@@ -28,45 +29,47 @@ const ACTIONS_MOST: u64 = 1 << 20;
 pub struct Config {
     /// The devices.
     pub world: WorldConfig,
-    /// The blocks of the volume.
+    /// The number of blocks of the volume.
     pub user_blocks: u64,
     /// The tolerance of the code.
     pub promise: Promise,
     /// By slot, the blocks that identify a device as a member. An engine that finds most of them
-    /// damaged may rebuild the device, so that it lacks content long after they are written again.
+    /// damaged may rebuild the device, which then lacks content long after these blocks are written
+    /// again.
     pub heads: Vec<Vec<DeviceBlock>>,
-    /// Requests before peace comes.
+    /// The number of requests before faults stop.
     pub requests: u32,
-    /// Their shape.
+    /// The shape of these requests.
     pub load: Load,
-    /// The kinds of faults, of which each seed has some.
+    /// The kinds of faults; each seed has some of them.
     pub faults: Vec<Fault>,
-    /// About the most kills of a seed; some have none.
+    /// The approximate number of kills of a seed at most; some seeds have none.
     pub kills_most: u32,
     /// True if crashes and losses take turns: no crash while a device is away or the engine has a
-    /// repair left, no loss before it is ready again. Also for a volume that does not tolerate both
-    /// together.
+    /// repair left, and no loss before it is ready again. This suits volumes that do not tolerate
+    /// both together.
     pub in_turns: bool,
     /// Steps within which the engine must be ready, come to rest, or be clean.
     pub steps_most: u64,
-    /// Buffers that the engine may keep when all is flushed and done.
+    /// The number of buffers that the engine may keep when everything is flushed and done.
     pub buffers_kept: usize,
-    /// True if the engine scrubs: at any time, and at the end, to leave nothing bad.
+    /// True if the engine gets scrub commands: at random times, and at the end, so that nothing bad
+    /// is left.
     pub scrubs: bool,
-    /// True if the engine gets idle and still events at any time.
+    /// True if the engine gets idle and still events at random times.
     pub idles: bool,
     /// True if users read devices themselves at the places that the engine gives.
     pub direct_reads: bool,
     /// True if users have epochs of delayed parity, too.
     pub epochs: bool,
-    /// Lines of the trace in the report of a run that fails.
+    /// The number of lines of the trace in the report of a failed run.
     pub tail_lines: usize,
-    /// A command that repeats a run, with `{seed}` where the seed belongs.
+    /// A command that repeats a run; `{seed}` stands for the seed.
     pub replay: String,
 }
 
 impl Config {
-    /// 300 requests on a small world with all faults.
+    /// Returns a configuration of 300 requests on a small world with all faults.
     pub fn small(devices: u32, device_blocks: u64, user_blocks: u64, tolerance: u32) -> Config {
         Config {
             world: WorldConfig { volume: *b"pantile-sim-test", devices, device_blocks, tears: true },
@@ -90,18 +93,18 @@ impl Config {
     }
 }
 
-/// Devices and session for a new engine.
+/// The devices and the session of a new engine.
 pub struct Start<'a> {
     /// The devices. For a new volume all are zeros, and writes to them here are durable at once.
     pub disks: &'a mut [Disk],
-    /// 0 for a new volume; else the volume is to be opened.
+    /// The number of the session: 0 for a new volume; else the volume must be opened.
     pub session: u32,
 }
 
 /// The reason why no engine could be made.
 pub type Refusal = Box<dyn std::error::Error>;
 
-/// Runs one seed. `make` makes the first engine, and one after each kill.
+/// Runs one seed. `make` makes the first engine, and another one after each kill.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn run_seed<E: Engine>(
     seed: u64,
@@ -117,8 +120,8 @@ pub fn run_seed<E: Engine>(
     Err(run.failure(cause))
 }
 
-/// Runs many seeds on some threads and adds up their counts; returns the failure with the least
-/// seed if any fails.
+/// Runs many seeds on several threads and adds their counts. If any seed fails, returns the failure
+/// of the lowest one.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn run_seeds<E: Engine>(
     seeds: Range<u64>,
@@ -129,14 +132,15 @@ pub fn run_seeds<E: Engine>(
     each_seed(seeds, threads, |seed| run_seed(seed, &make, config))
 }
 
-/// Runs many seeds, each as the caller chooses, on some threads; else like [`run_seeds`].
+/// Runs many seeds on several threads like [`run_seeds`], each by a function of the caller.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn each_seed(
     seeds: Range<u64>,
     threads: u64,
     run: impl Fn(u64) -> Result<Stats, Failure> + Sync,
 ) -> Result<Stats, Failure> {
-    // Thread i takes every seed that is i modulo threads, up to the least that failed anywhere.
+    // Thread i takes every seed that is i modulo `threads`, up to the lowest that has failed
+    // anywhere.
     let end = AtomicU64::new(seeds.end);
     let part = |thread: u64| {
         let mut total = Stats::default();
@@ -168,8 +172,8 @@ pub fn each_seed(
     Ok(total)
 }
 
-/// The devices and the user's expectations after the requests of a seed, without faults, all
-/// flushed.
+/// Returns the devices and the user's expectations after the requests of a seed, without faults,
+/// with everything flushed.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn prepare<E: Engine>(
     seed: u64,
@@ -192,7 +196,7 @@ pub fn prepare<E: Engine>(
     }
 }
 
-/// Opens a volume on devices as they are, without faults, reads all of it, and returns the devices.
+/// Opens a volume on these devices without faults, reads everything, and returns the devices.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn open_and_read<E: Engine>(
     seed: u64,
@@ -226,24 +230,26 @@ pub(crate) struct Run<'a, E, M> {
     direct: Option<DirectReads>,
     random: Random,
     session: u32,
-    /// The approximate number of kills while requests are made.
+    /// The approximate number of kills during the requests.
     kills: u64,
-    /// The next block of a sequential read after some kills, which decides all uncertain versions.
+    /// The next block of a sequential read that follows some kills and decides all uncertain
+    /// versions.
     audit: Option<u64>,
-    /// Steps until the next kill, once that is certain.
+    /// The number of steps until the next kill, if there will be one.
     kill_in: Option<u64>,
-    /// One of this many steps sends a scrub command.
+    /// A scrub command is sent in one of this many steps.
     scrub_rarity: Option<u64>,
     /// Draws the still events.
     stills: Option<Random>,
-    /// Draws slow devices and their speeds. Of its own, so that other choices do not depend on it.
+    /// Draws slow devices and their speeds. A separate stream, so that other choices do not depend
+    /// on it.
     paces: Random,
-    /// Draws when, and which, devices are removed by the engine's word. Of its own, too.
+    /// Draws when devices are removed according to the engine, and which. A separate stream, too.
     takes: Random,
     stats: Stats,
 }
 
-/// Faults happen in a storm alone.
+/// Faults happen only in a storm.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weather {
     Storm,
@@ -282,7 +288,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
     }
 
-    /// A world after a power failure, without further faults.
+    /// Makes a run that continues after a power failure, without further faults.
     pub(crate) fn resumed(
         seed: u64,
         make: M,
@@ -310,7 +316,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.until(Weather::Calm, |run| run.ready())
     }
 
-    /// One request or one step; false when all are done.
+    /// Makes one request or step without faults; `false`: all are done.
     pub(crate) fn go_on_in_peace(&mut self) -> Result<bool, Cause> {
         let more = self.stats.requests < u64::from(self.config.requests);
         if more && self.workload.wants(self.world.open_requests(), self.world.is_idle()) {
@@ -366,7 +372,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.peace()
     }
 
-    /// Ends each open epoch; aborts it if that is refused.
+    /// Ends each open epoch, or aborts it if the end is refused.
     fn close_epochs(&mut self) -> Result<(), Cause> {
         self.calm();
         loop {
@@ -380,23 +386,24 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.until(Weather::Calm, |run| run.ready() && !run.model.has_epochs())
     }
 
-    /// No more faults. All devices come back, and the volume becomes clean; then it has its
+    /// Stops faults. All devices come back and the volume becomes clean; then it must have its
     /// promised tolerance.
     fn peace(&mut self) -> Result<(), Cause> {
         self.calm();
         if self.config.faults.contains(&Fault::Returns) && self.random.chance(1, 2) {
             self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
             let away = self.faults.all_away(&self.world);
-            // All are present before the first event: the engine's reaction may reach any of them.
+            // All devices are present before the first event, because the engine's reaction can use
+            // any of them.
             away.iter().for_each(|&(slot, found)| self.put_back(slot, found));
             for (slot, found) in away {
                 self.tell_back(slot, found)?;
             }
         } else if self.config.kills_most == 0 && !self.faults.has_suspects() {
-            // No engine was killed, and no device has to come back.
+            // No engine was killed, and no device needs to come back.
         } else if self.faults.has_suspects() || self.random.chance(1, 2) {
             if self.config.kills_most == 0 || self.config.in_turns {
-                // Not in the middle of its work.
+                // The kill must not come in the middle of the engine's work.
                 self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
             }
             self.kill(true)?;
@@ -423,14 +430,14 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.read_all()
     }
 
-    /// A scrub with repair leaves nothing bad, whatever was bad before, within the promise; nor do
-    /// scrubs of all devices, one by one. So the next scrub finds nothing, and from then on no
-    /// device counts as damaged.
+    /// Checks that a scrub with repair leaves nothing bad, whatever was bad before, within the
+    /// promise. Scrubs of all devices, one by one, must do the same. The next scrub must find
+    /// nothing, and from then on no device counts as damaged.
     fn leave_nothing_bad(&mut self) -> Result<(), Cause> {
-        // Unmapped content is outside every scrub, and could rot unseen.
+        // A scrub does not read unmapped content, which could rot unnoticed.
         self.ask_and_rest(&Ask::Flush)?;
         if !self.faults.did_damage() {
-            // Clean means that every device has all its content.
+            // A clean engine means that every device has all of its content.
             let status = self.scrub_to_the_end(false)?;
             if status.is_bad() {
                 return Err(Cause::NotClean);
@@ -442,7 +449,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
         match self.random.chance(1, 2) {
             true => self.scrub_to_the_end(true).map(drop)?,
-            // As much is done by scrubs of one device after the other.
+            // Scrubs of one device after the other repair as much.
             false => (0..self.config.world.devices).try_for_each(|slot| {
                 self.tell(Event::Scrub(Scrub::Device(Slot(slot))))?;
                 self.until(Weather::Calm, |run| run.world.is_idle())
@@ -467,7 +474,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         status.clone().filter(is_done).ok_or_else(|| Cause::ScrubNotDone(status.map(Box::new)))
     }
 
-    /// Puts a device back and sends the events: first its loss, in case the engine missed it.
+    /// Puts a device back and sends the events for it: first its loss, in case the engine missed
+    /// that.
     fn bring_back(&mut self, slot: Slot, found: Found) -> Result<(), Cause> {
         self.put_back(slot, found);
         self.tell_back(slot, found)
@@ -558,7 +566,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.tell(event)
     }
 
-    /// A user reads one stretch from a device, or completes a read; returns true if one did.
+    /// Lets a user read one stretch from a device, or complete a read; returns true if one did.
     fn look(&mut self) -> Result<bool, Cause> {
         let nothing_else = self.world.is_idle();
         let Some(direct) = &mut self.direct else { return Ok(false) };
@@ -582,7 +590,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         Ok(true)
     }
 
-    /// Performs one action; before and after it, anything may happen.
+    /// Performs one action; random events may happen before and after it.
     fn step(&mut self, weather: Weather) -> Result<(), Cause> {
         if weather == Weather::Storm && (self.ready() || !self.config.in_turns) {
             if let Some((slot, found)) = self.faults.strike(&mut self.world, self.session) {
@@ -644,7 +652,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.engine.as_mut().expect("an engine runs").next_action()
     }
 
-    /// True if all devices are there, and the engine has no repair left.
+    /// Returns true if all devices are present, and the engine has no repair left.
     fn is_whole(&self) -> bool {
         self.ready() && self.engine().is_clean() && !self.faults.has_suspects()
     }
@@ -660,7 +668,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
     }
 
-    /// Ends everything at once, and begins again.
+    /// Ends everything at once, and starts again.
     fn kill(&mut self, all_back: bool) -> Result<(), Cause> {
         self.stats.kills += 1;
         self.stats.kills_in_recovery += u32::from(!self.ready());
@@ -675,7 +683,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
                 self.faults.strike_at_kill(&mut self.world, self.session);
             }
         }
-        // The next may come in the middle of recovery.
+        // The next kill may come in the middle of recovery.
         self.kill_in = (self.kills > 0 && self.random.chance(1, 3)).then(|| self.random.skewed(100));
         self.audit = self.random.chance(1, 2).then_some(0);
         self.session += 1;

@@ -1,13 +1,13 @@
-//! Events of a run, line by line: the same for the same seed.
+//! The events of a run, line by line; the same seed gives the same lines.
 
 use std::fmt;
 
 use pantile_format::CrcStream;
 
-/// Text kept for a report; older lines live on in the hash only.
+/// The length of text kept for a report; older lines remain only in the hash.
 const KEPT_BYTES: usize = 1 << 20; // a run of 300 requests is a quarter of it
 
-/// The record of a run.
+/// The trace of a run.
 pub struct Trace {
     text: String,
     hash: CrcStream,
@@ -32,19 +32,19 @@ impl Trace {
         }
     }
 
-    /// How many lines there were.
+    /// Returns the number of lines so far.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// A number that differs when the traces differ.
+    /// Returns a number that differs if the traces differ.
     pub fn hash(&mut self) -> u64 {
         self.hash.update(&self.text.as_bytes()[self.hashed..]);
         self.hashed = self.text.len();
         self.hash.crc().0
     }
 
-    /// The last lines that are kept, oldest first.
+    /// Returns the last lines that are kept, oldest first.
     pub fn tail(&self, lines: usize) -> &str {
         let start = self.text.rmatch_indices('\n').nth(lines).map_or(0, |(at, _)| at + 1);
         &self.text[start..]

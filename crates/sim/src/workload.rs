@@ -1,4 +1,4 @@
-//! Requests of users: a mixture that differs from seed to seed.
+//! The requests of users: a mixture that differs from seed to seed.
 
 use pantile_volume::UserBlock;
 
@@ -23,9 +23,9 @@ pub(crate) struct Workload {
     weights: [u64; KINDS.len()],
     durable_of_8: u64,
     cursor: u64,
-    /// Epochs are drawn on their own, so that loads without them stay as they are.
+    /// Draws requests of epochs. A separate stream, so that loads without epochs stay as they are.
     epochs: Random,
-    /// One of this many requests is an epoch's; none if 0.
+    /// One of this many requests is of an epoch; 0: none.
     epoch_rarity: u64,
 }
 
@@ -40,15 +40,15 @@ enum Kind {
 
 const KINDS: [Kind; 5] = [Kind::Write, Kind::Read, Kind::Trim, Kind::Flush, Kind::Beyond];
 
-/// Where requests go.
+/// The choice of addresses for requests.
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
     Uniform,
     /// Low addresses are hot.
     Skewed,
-    /// One after the other, with a jump now and then.
+    /// One address after the other, with a jump now and then.
     Sequential,
-    /// Around one place, so that nearly all overlap.
+    /// Addresses around one place, so that nearly all requests overlap.
     Hot,
 }
 
@@ -76,14 +76,14 @@ impl Workload {
         }
     }
 
-    /// A workload with epochs.
+    /// Makes a workload that also has epochs.
     pub(crate) fn with_epochs(self, seed: u64) -> Workload {
         let mut epochs = Random::new(seed);
         let epoch_rarity = epochs.between(1, 5);
         Workload { epochs, epoch_rarity, ..self }
     }
 
-    /// A request of an epoch, or one that begins or ends one; `None`: none is due.
+    /// Returns a request of an epoch, or one that begins or ends an epoch; `None`: none is due.
     pub(crate) fn next_of_epochs(&mut self, model: &mut Model) -> Option<Ask> {
         if self.epoch_rarity == 0 || !self.epochs.chance(1, self.epoch_rarity) {
             return None;
@@ -105,7 +105,7 @@ impl Workload {
         let count = if self.epochs.chance(1, 4) { most } else { 1 + self.epochs.skewed(most) };
         let mut first = range.start + self.epochs.below(len);
         if self.epochs.chance(1, 2) {
-            // One after the other, so that stripes become whole.
+            // Writes one place after the other, so that stripes become whole.
             first = range.start + self.cursor % len;
             self.cursor += count;
         }
@@ -130,12 +130,12 @@ impl Workload {
         Some(Ask::Within { epoch, request: Box::new(ask) })
     }
 
-    /// True if a user makes a request now, instead of waiting for open ones.
+    /// Returns true if a user makes a request now, instead of waiting for open ones.
     pub(crate) fn wants(&mut self, open: usize, idle: bool) -> bool {
         open < self.open_most && (idle || self.random.chance(1, 3))
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(crate) fn next(&mut self, model: &mut Model) -> Ask {
         let kind = self.kind();
         let (first, count) = self.range(model.blocks());

@@ -1,8 +1,8 @@
-//! Devices, memory and time: performs actions in an order and at a speed that the seed decides.
+//! Devices, memory and time: performs actions in the order and at the speed that the seed decides.
 //!
-//! Every action waits until its time has come; [`World::step`] performs the earliest one and
-//! returns its event. A reply and a release are performed at once. A violation of the driver's
-//! rules by the engine is a [`Breach`].
+//! Every action waits until it is due; [`World::step`] performs the earliest one and returns its
+//! event. Replies and releases are performed at once. If the engine breaks a rule towards its
+//! driver, the world returns a [`Breach`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,14 @@ use crate::disk::{Disk, FlushMark, Ticket};
 use crate::memory::Memory;
 use crate::{Breach, Random, Trace};
 
-/// The fixed numbers of a world.
+/// The parameters of a world.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
     /// The volume's identity, which seeds all checksums.
     pub volume: [u8; 16],
-    /// Devices.
+    /// The number of devices.
     pub devices: u32,
-    /// The length of each.
+    /// The length of each device in blocks.
     pub device_blocks: u64,
     /// True if a crash can tear blocks.
     pub tears: bool,
@@ -37,7 +37,7 @@ pub struct World {
     now_ns: u64,
     pace: Pace,
     disks: Vec<Disk>,
-    /// How many times slower each device is than usual.
+    /// The factor by which each device is slower than usual.
     slowness: Vec<u64>,
     served: Option<Served>,
     counts: Vec<Counts>,
@@ -64,11 +64,11 @@ pub enum IoKind {
 }
 
 impl IoKind {
-    /// All of them.
+    /// All kinds of operations.
     pub const ALL: [IoKind; 4] = [IoKind::Read, IoKind::ReadBytes, IoKind::Write, IoKind::Flush];
 }
 
-/// Counts of operations given to a device, performed or not.
+/// Counts of operations that a device was given, performed or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     ios: [u64; 4],
@@ -76,17 +76,17 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Inputs and outputs of a kind.
+    /// Returns the number of operations of a kind.
     pub fn ios(&self, kind: IoKind) -> u64 {
         self.ios[kind as usize]
     }
 
-    /// Their blocks.
+    /// Returns the number of blocks of these operations.
     pub fn blocks(&self, kind: IoKind) -> u64 {
         self.blocks[kind as usize]
     }
 
-    /// Adds those of another.
+    /// Adds the counts of another device or run.
     pub fn add(&mut self, other: &Counts) {
         for kind in IoKind::ALL {
             self.ios[kind as usize] += other.ios(kind);
@@ -100,7 +100,7 @@ impl Counts {
 pub struct Answer {
     /// The request.
     pub request: RequestId,
-    /// The answer, with contents where the engine has buffers.
+    /// The answer, with contents in the place of buffers.
     pub told: Told,
 }
 
@@ -117,48 +117,49 @@ pub enum Told {
         epoch: EpochId,
         /// Its first block.
         first: UserBlock,
-        /// How many.
+        /// The number of blocks.
         count: u64,
     },
     /// Refused.
     Failed(Failure),
 }
 
-/// A request with contents for buffers.
+/// A request with contents in the place of buffers.
 pub type Ask = Request<Vec<Data>>;
 
-/// The real outcome of a write that is due, behind the reported one.
+/// The real outcome of a write that is due, whatever is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// The block is written.
+    /// The write is performed and reported done.
     Honest,
-    /// Reports it done and drops it.
+    /// The write is reported done, and dropped.
     Lost,
-    /// Reports it done and writes it there.
+    /// The write is reported done, and performed at this place.
     Misdirected(DeviceBlock),
-    /// Refuses it with a media error, and drops it.
+    /// The write is refused with a media error, and dropped.
     Refused,
 }
 
-/// Sudden ends of everything.
+/// A sudden end of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
-    /// The process dies; the devices keep their caches, and writes in flight end one way or
-    /// another.
+    /// The process dies; the devices keep their caches, and each sector of a write in flight lands
+    /// or does not.
     Process,
-    /// The power fails: caches are lost by the rule of crashes.
+    /// The power fails: unflushed writes are treated as in a crash.
     Power,
 }
 
 /// Devices with a queue each.
 struct Served {
     service_ns: ServiceNs,
-    /// The time at which each has finished all its operations.
+    /// The time at which each device has finished all its operations.
     free_at_ns: Vec<u64>,
     worked_ns: u64,
 }
 
-/// Nanoseconds of a device for a number of blocks from one on.
+/// The nanoseconds that a device takes for an operation of a kind, by first block and number of
+/// blocks.
 type ServiceNs = Box<dyn FnMut(Slot, IoKind, DeviceBlock, u64) -> u64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +180,7 @@ enum Pending {
 }
 
 impl Pending {
-    /// Kind of an operation on a device, its first block, and their number.
+    /// Returns the kind of an operation on a device, its first block, and the number of blocks.
     fn extent(&self) -> Option<(IoKind, DeviceBlock, u64)> {
         match *self {
             Pending::Read { at, ref into, .. } => Some((IoKind::Read, at, into.len() as u64)),
@@ -191,26 +192,26 @@ impl Pending {
     }
 }
 
-/// Speeds of a world. A seed has one of several, because each lets other races happen.
+/// Speeds of actions. A seed has one of several, because each allows other races.
 #[derive(Clone, Copy, Debug)]
 enum Pace {
-    /// Everything takes as long: first in, first out.
+    /// Every action takes equally long: first in, first out.
     Even,
     /// Like good devices: reads, writes and flushes of 50 to 150 us, 1 to 3 us for a computation.
     Usual,
-    /// Any time from 1 us to 65 ms: any order.
+    /// Any time from 1 us to 65 ms, so any order.
     Wild,
 }
 
 impl World {
-    /// Devices of zeros at time 0.
+    /// Makes a world with devices of zeros, at time 0.
     pub fn new(config: &WorldConfig, seed: u64) -> World {
         let disk = if config.tears { Disk::new } else { Disk::without_tears };
         let disks = (0..config.devices).map(|_| disk(config.device_blocks)).collect();
         World::with_disks(config, seed, disks)
     }
 
-    /// Devices as they are, at time 0.
+    /// Makes a world with these devices, at time 0.
     pub fn with_disks(config: &WorldConfig, seed: u64, disks: Vec<Disk>) -> World {
         let mut random = Random::new(seed);
         let pace = *random.pick(&[Pace::Even, Pace::Usual, Pace::Wild, Pace::Wild]).expect("there are paces");
@@ -233,65 +234,65 @@ impl World {
         }
     }
 
-    /// From now on every device performs one operation at a time, in order. Its time is
-    /// `service_ns` of the device, the kind, the first block and their number; a computation takes
-    /// no time. So a run measures time, and has no chance in it.
+    /// Lets every device perform one operation at a time from now on, in order. The operation takes
+    /// the time `service_ns` of the device, the kind, the first block and the number of blocks; a
+    /// computation takes no time. Such a run measures time, and has no randomness in it.
     pub fn serve(&mut self, service_ns: impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static) {
         let free_at_ns = vec![self.now_ns; self.disks.len()];
         self.served = Some(Served { service_ns: Box::new(service_ns), free_at_ns, worked_ns: 0 });
     }
 
-    /// The time of all operations since [`World::serve`], all devices together.
+    /// Returns the time of all operations since [`World::serve`], of all devices together.
     pub fn worked_ns(&self) -> u64 {
         self.served.as_ref().map_or(0, |served| served.worked_ns)
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns the nanoseconds since the beginning.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// The devices.
+    /// Returns the devices.
     pub fn disks(&self) -> &[Disk] {
         &self.disks
     }
 
-    /// The devices, to be made or harmed.
+    /// Returns the devices, to create or damage them.
     pub fn disks_mut(&mut self) -> &mut [Disk] {
         &mut self.disks
     }
 
-    /// Counts of each device so far.
+    /// Returns the counts of each device so far.
     pub fn counts(&self) -> &[Counts] {
         &self.counts
     }
 
-    /// Events so far.
+    /// Returns the events so far.
     pub fn trace(&mut self) -> &mut Trace {
         &mut self.trace
     }
 
-    /// True if no action waits.
+    /// Returns true if no action waits.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Requests that are not answered.
+    /// Returns the number of requests without an answer.
     pub fn open_requests(&self) -> usize {
         self.open.len()
     }
 
-    /// Buffers that the engine holds.
+    /// Returns the number of buffers that the engine holds.
     pub fn buffers_held(&self) -> usize {
         self.memory.held().len()
     }
 
-    /// The most buffers that there were at a time.
+    /// Returns the largest number of buffers that existed at a time.
     pub fn buffers_most(&self) -> usize {
         self.memory.most()
     }
 
-    /// Asserts that the engine, idle and flushed, holds no more than `most` buffers.
+    /// Checks that the engine, at rest with everything flushed, holds no more than `most` buffers.
     pub fn check_leaks(&self, most: usize) -> Result<(), Breach> {
         match self.memory.held().next() {
             Some(first) if self.buffers_held() > most => {
@@ -301,7 +302,7 @@ impl World {
         }
     }
 
-    /// The event of a user's request.
+    /// Makes the event for a user's request.
     pub fn ask(&mut self, ask: &Ask) -> (RequestId, Event) {
         let id = RequestId(self.next_request);
         self.next_request += 1;
@@ -319,7 +320,7 @@ impl World {
         (id, Event::Request(id, request))
     }
 
-    /// Takes an action of the engine. An answer is given at once, everything else happens in later
+    /// Takes an action of the engine. Returns an answer at once; everything else happens in later
     /// steps.
     pub fn perform(&mut self, action: Action) -> Result<Option<Answer>, Breach> {
         match action {
@@ -428,13 +429,13 @@ impl World {
         Ok(Answer { request, told })
     }
 
-    /// The volume that checksums are of.
+    /// Returns the identity of the volume, which seeds the checksums.
     pub(crate) fn volume(&self) -> &[u8; 16] {
         &self.volume
     }
 
-    /// Content of a stretch for a user who reads a device without the engine; `None` if it is
-    /// incomplete or wrong.
+    /// Returns the content of a stretch for a user who reads a device without the engine; `None`:
+    /// it is incomplete or wrong.
     pub fn look(&mut self, stretch: &Stretch) -> Option<Vec<Data>> {
         let disk = &self.disks[stretch.slot.0 as usize];
         let found = disk.read(stretch.at, u64::from(stretch.blocks()), &mut self.random);
@@ -445,7 +446,7 @@ impl World {
         counts.then(|| found.iter().map(Content::data).collect())
     }
 
-    /// Notes a read that succeeded without the engine.
+    /// Ends a request whose read succeeded without the engine.
     pub fn answered_by_device(&mut self, request: RequestId, blocks: Vec<Option<Data>>) -> Answer {
         self.open.remove(&request);
         let told = Told::Blocks(blocks);
@@ -505,7 +506,8 @@ impl World {
         self.pending.insert((self.now_ns + takes_ns, self.given), pending);
     }
 
-    /// The next due write, if it can go wrong: its place and its number of blocks.
+    /// Returns place and length of the write that is due next; `None` if the next action is no
+    /// write that a fault can affect.
     pub fn next_write(&self) -> Option<(Slot, DeviceBlock, u64)> {
         match self.pending.first_key_value()?.1 {
             &Pending::Write { slot, at, count, ticket: Some(_), .. }
@@ -517,8 +519,8 @@ impl World {
         }
     }
 
-    /// Performs the next due action, and returns its event; `None` if none waits. A write does as
-    /// the lie says.
+    /// Performs the next due action, and returns its event; `None`: none waits. For a write, `lie`
+    /// is what really happens.
     pub fn step(&mut self, lie: Lie) -> Option<Event> {
         let ((due_ns, order), pending) = self.pending.pop_first()?;
         self.now_ns = self.now_ns.max(due_ns);
@@ -631,8 +633,8 @@ impl World {
         made.iter().for_each(|(&buffer, &data)| self.memory.fill(buffer, Some(data)));
     }
 
-    /// Pulls a device out. With `told`, an event reports it at some time; without, operations find
-    /// it gone.
+    /// Pulls a device out. With `told`, an event reports it at some time; otherwise operations find
+    /// that it is gone.
     pub fn pull_out(&mut self, slot: Slot, told: bool) {
         self.trace.line(format_args!(
             "{} pull out {}{}",
@@ -646,8 +648,8 @@ impl World {
         }
     }
 
-    /// Puts a device back, with its content, or an empty one in its place. No operation may be
-    /// under way on it; the caller sends the event to a running engine.
+    /// Puts a device back with its content, or an empty one in its place. No operation on it may be
+    /// under way; the caller sends the event if an engine runs.
     pub fn put_back(&mut self, slot: Slot, found: Found) {
         self.trace.line(format_args!("{} put back {}, {found:?}", self.now_ns, slot.0));
         let disk = &mut self.disks[slot.0 as usize];
@@ -658,7 +660,7 @@ impl World {
         }
     }
 
-    /// True if no operation on a device and no event about it is under way.
+    /// Returns true if no operation on a device and no event about it is under way.
     pub fn is_quiet(&self, slot: Slot) -> bool {
         let of = |pending: &Pending| match *pending {
             Pending::Read { slot, .. }
@@ -677,7 +679,7 @@ impl World {
         self.slowness[slot.0 as usize] = times;
     }
 
-    /// Ends the engine: memory, actions and requests are gone.
+    /// Ends the engine: its memory, actions and requests are gone.
     pub fn kill(&mut self, kill: Kill) {
         self.trace.line(format_args!("{} kill {kill:?}", self.now_ns));
         for disk in &mut self.disks {
@@ -706,7 +708,7 @@ pub(crate) fn add_times(total: &mut Data, coefficient: Gf, data: &Data) {
     }
 }
 
-/// One line about a request.
+/// A line of the trace about a request.
 struct Asked<'a>(&'a Request);
 
 impl std::fmt::Display for Asked<'_> {
@@ -730,7 +732,7 @@ impl std::fmt::Display for Asked<'_> {
     }
 }
 
-/// One line about an answer.
+/// A line of the trace about an answer.
 struct Answered<'a>(&'a Told);
 
 impl std::fmt::Display for Answered<'_> {
@@ -747,7 +749,7 @@ impl std::fmt::Display for Answered<'_> {
     }
 }
 
-/// One line about an action.
+/// A line of the trace about an action.
 struct Given<'a>(&'a Pending);
 
 impl std::fmt::Display for Given<'_> {
@@ -778,7 +780,7 @@ impl std::fmt::Display for Given<'_> {
     }
 }
 
-/// One line about an event.
+/// A line of the trace about an event.
 struct Happened<'a>(&'a Event);
 
 impl std::fmt::Display for Happened<'_> {

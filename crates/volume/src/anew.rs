@@ -5,9 +5,9 @@
 //! checksum. So a device without any superblock is identified by its chunks. Each logical stripe
 //! maps to the newest generation of which enough chunks are found.
 //!
-//! Lost are blocks that were in the log alone: the log does not say whose blocks it holds. Stripes
-//! that were trimmed, or whose last write a crash undid, come back. The caller tries the journal
-//! first.
+//! Blocks that were in the log alone are lost, because the log does not record their addresses in
+//! the volume. Trimmed stripes reappear, and so do stripe writes that a crash had undone. The
+//! caller therefore tries the journal first.
 
 use crate::journal::definition_bytes;
 use crate::maps::{Mapping, Maps};
@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// their chunk of each.
 type Writes = BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>;
 
-/// Sessions and records are numbered on behind all that devices without a superblock may know of.
+/// The gap added to the session and record numbers that are left. The new numbers then exceed all
+/// that a device without a superblock can contain.
 const FAR: u64 = 1 << 32;
 
 /// A whole chunk found at the place and in the slot that its header names.
@@ -40,34 +41,34 @@ pub struct ChunkFound {
 }
 
 impl ChunkFound {
-    /// Returns true if a volume can have counted to its generation. Other chunks are of no volume,
-    /// even under a right checksum.
+    /// Returns true if a volume can reach this generation. A chunk with a higher one belongs to no
+    /// volume, even if its checksum is right.
     pub fn is_possible(&self) -> bool {
         self.generation < FOUND_END
     }
 }
 
-/// Writes that make a volume which can be opened, in steps: each is durable on all devices before
-/// the next begins.
+/// The writes that make a volume openable, in steps: each step must be durable on all devices
+/// before the next begins.
 #[derive(Clone, Debug)]
 pub struct Anew {
     /// The steps: slot, first block and bytes of each write.
     pub steps: Vec<Vec<(Slot, DeviceBlock, Vec<u8>)>>,
     /// Logical stripes that are mapped.
     pub stripes: u64,
-    /// Those of them of which a newer write was found, but not in enough chunks.
+    /// Mapped stripes of which a newer write was found too, but with too few chunks to read it.
     pub older: Vec<u32>,
-    /// Logical stripes of which chunks were found, and of no write enough.
+    /// Logical stripes of which chunks were found, but of no write enough to read it.
     pub lost: Vec<u32>,
     /// Devices that lack chunks of mapped stripes, and are caught up when the volume is served.
     pub behind: Vec<Slot>,
 }
 
-/// Makes the superblocks of devices that have lost theirs from one that is left: the volume keeps
+/// Makes the superblocks of devices that have lost theirs from one that is left. The volume keeps
 /// its maps.
 ///
-/// There are no steps if nothing is opened with the one that is left, because no volume counts so
-/// far.
+/// There are no steps if a number in the superblock that is left is higher than any volume can
+/// reach: such a volume could not be opened.
 pub fn superblocks_again(geometry: &Geometry, left: &Superblock, of: &[Slot]) -> Anew {
     let mut anew =
         Anew { steps: Vec::new(), stripes: 0, older: Vec::new(), lost: Vec::new(), behind: Vec::new() };
@@ -75,8 +76,8 @@ pub fn superblocks_again(geometry: &Geometry, left: &Superblock, of: &[Slot]) ->
     anew
 }
 
-/// The text of the code, and superblocks in all three places, one after the other; nothing if a
-/// volume with this superblock is not opened.
+/// Returns the writes of the text of the code, and of the superblocks in all three places, one
+/// after the other. Empty if a volume with this superblock would be refused at opening.
 fn superblock_steps(
     geometry: &Geometry,
     superblock: &Superblock,
@@ -93,7 +94,7 @@ fn superblock_steps(
     let at =
         |turn: u64| of.iter().map(move |&slot| (slot, geometry.zones(slot).superblock(turn), bytes(slot)));
     let copies = of.iter().map(|&slot| (slot, geometry.zones(slot).superblock_copy(), bytes(slot)));
-    // The turn that it counts last: until it is written the superblocks of before stay.
+    // The place that the superblock's own turn selects comes last: until then it keeps the old one.
     let steps = [
         texts.collect::<Vec<_>>(),
         copies.collect(),
@@ -103,12 +104,12 @@ fn superblock_steps(
     steps.into_iter().filter(|step| !step.is_empty()).collect()
 }
 
-/// Maps made of chunks alone, for devices of which `here` are given; `left`: the newest superblock
-/// that is left of any.
+/// Builds the maps from chunks alone, for the devices `here`. `left` is the newest superblock that
+/// any device still has.
 ///
-/// The log begins empty. `fresh`: drawn at random; it becomes the history. Chunks in impossible
-/// places, or of an impossible generation ([`ChunkFound::is_possible`]), are left out. Impossible
-/// numbers of `left` are ignored, so that the new volume can be opened and counted on from.
+/// The log begins empty. `fresh`, drawn at random, becomes the history. Chunks in impossible
+/// places, or of an impossible generation ([`ChunkFound::is_possible`]), are ignored. Impossible
+/// numbers in `left` are ignored too, so that the new volume can be opened and can count on.
 pub fn maps_anew(
     geometry: &Geometry,
     left: &Superblock,
@@ -118,7 +119,8 @@ pub fn maps_anew(
 ) -> Anew {
     let bearing = Bearing::new(&geometry.code, geometry.placement);
     let slots = || (0..geometry.slots() as u32).map(Slot);
-    // By logical stripe its writes, newest first, and the devices that have their chunk of each.
+    // By logical stripe: its writes, newest first, and the devices that have their chunk of each
+    // write.
     let mut writes: BTreeMap<u32, Writes> = BTreeMap::new();
     let fits = |chunk: &&ChunkFound| {
         let is_there =
@@ -156,8 +158,9 @@ pub fn maps_anew(
     for slot in slots().filter(|slot| !here.contains(slot)) {
         maps.load_member(slot, MemberState::Lost { missed_from: Generation(0) });
     }
-    // Devices that lack something are caught up, the nearest to whole first, as long as the volume
-    // can do without them. Other gaps are found when they are read or scrubbed.
+    // Devices that lack chunks are caught up, those that lack the least first, as long as the
+    // volume tolerates their absence. Gaps on the other devices are found when they are read or
+    // scrubbed.
     let mut behind: Vec<(u64, Slot)> = lacked.into_iter().map(|(slot, first)| (first, slot)).collect();
     behind.sort_unstable();
     let mut away = maps.absent();
@@ -198,7 +201,7 @@ pub fn maps_anew(
     Anew { steps, stripes: maps.stripes().mapped().count() as u64, older, lost, behind }
 }
 
-/// The maps as a snapshot, in the area that the superblock that is left does not use.
+/// Encodes the maps as a snapshot, for the area that the superblock `left` does not refer to.
 fn snapshot(
     geometry: &Geometry,
     maps: &Maps,

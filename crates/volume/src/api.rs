@@ -10,12 +10,13 @@ pub const BLOCK_BYTES: u64 = pantile_format::volume::BLOCK_BYTES as u64;
 
 /// One block of memory that the driver holds.
 ///
-/// Those below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS) are named by the driver and come with
-/// writes, the others by the volume. A buffer that an action makes exists until it is released,
-/// whether the action succeeds or not; only then may its name be used again.
+/// The driver names buffers below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS), which come with
+/// writes; the volume names the others. A buffer that an action makes exists until it is released,
+/// whether the action succeeds or not; only then can its name be used again.
 ///
-/// The lower 32 bits of a name that the volume gives are a number below that of the most buffers
-/// that ever existed at a time, of which no two that exist have the same: an index for tables.
+/// The lower 32 bits of a name that the volume gives are an index for tables: no two buffers that
+/// exist have the same, and it is lower than the largest number of buffers that ever existed at
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
 
@@ -31,12 +32,13 @@ pub struct JobId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// Names an epoch of delayed parity: its session's number times a million, and its own. Never used
-/// twice.
+/// Names an epoch of delayed parity: the number of its session times a million, plus its own
+/// number. Never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EpochId(pub u64);
 
-/// Inputs of a block's checksum beside its content: they differ by place and by write.
+/// Inputs of a block's checksum beside its content; they differ from place to place and from write
+/// to write.
 ///
 /// The checksum is [`block_checksum`](pantile_format::volume::block_checksum): CRC-64/NVME over
 /// volume id (16 bytes; given to the driver once), slot (4), address (8) and generation (8),
@@ -51,7 +53,7 @@ pub struct Seed {
     pub generation: u64,
 }
 
-/// A user's request. Blocks are whole; a front end completes partial ones with a read. `B` is the
+/// A user's request, for whole blocks; a front end completes partial ones with a read. `B` is the
 /// content of a write: buffers for the volume, bytes for a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request<B = Vec<BufferId>> {
@@ -66,9 +68,9 @@ pub enum Request<B = Vec<BufferId>> {
     Write {
         /// The first block.
         first: UserBlock,
-        /// One buffer a block.
+        /// One buffer per block.
         contents: B,
-        /// Answer only when it would survive a crash.
+        /// Answer only when the write would survive a crash.
         durable: bool,
     },
     /// Forgets blocks: they read as zeros.
@@ -78,49 +80,50 @@ pub enum Request<B = Vec<BufferId>> {
         /// The number of blocks.
         count: u64,
     },
-    /// Answers when everything answered before it would survive a crash.
+    /// Answers when everything that was answered before would survive a crash.
     Flush,
-    /// Begins an epoch of delayed parity over the stripes that these blocks touch; answered with
-    /// [`Reply::Begun`] when nothing of them is dirty any more.
+    /// Begins an epoch of delayed parity over the stripes that these blocks touch. Answered with
+    /// [`Reply::Begun`] when none of these stripes has dirty blocks any more.
     Begin {
         /// The first block.
         first: UserBlock,
         /// The number of blocks.
         count: u64,
-        /// Most blocks with pending parity; beyond it writers wait until some parity is made.
+        /// The most blocks with pending parity; beyond it writers wait until some parity is
+        /// written.
         owed_blocks_max: u64,
     },
-    /// A read, write, trim or flush of an epoch. A flush answers when the epoch's data are on the
-    /// devices; parity stays pending.
+    /// A read, write, trim or flush of an epoch. A flush answers when the epoch's data are durable
+    /// on the devices; parity stays pending.
     Within {
         /// The epoch.
         epoch: EpochId,
         /// The request.
         request: Box<Request<B>>,
     },
-    /// Makes pending parity and seals the epoch: answered when all of it would survive a crash and
-    /// every reader sees it.
+    /// Makes pending parity and seals the epoch. Answered when all of the epoch would survive a
+    /// crash and every reader sees it.
     End {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Forgets the epoch: everything is as it was before its begin.
+    /// Forgets the epoch: its range has the content from before its begin again.
     Abort {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Makes parity of the writes up to a number of [`EpochStatus`](crate::EpochStatus), in
-    /// advance. Answered when it is begun.
+    /// Makes the parity of the writes up to a number from [`EpochStatus`](crate::EpochStatus) in
+    /// advance. Answered when this has begun.
     Advance {
         /// The epoch.
         epoch: EpochId,
-        /// The number.
+        /// The number of the last such write.
         through: u64,
     },
 }
 
 impl<B> Request<B> {
-    /// Replaces the contents of a request: a driver gives buffers for bytes.
+    /// Replaces the content of a write: a driver puts buffers in the place of bytes.
     pub fn map<C>(self, contents_of: &mut impl FnMut(B) -> C) -> Request<C> {
         match self {
             Request::Read { first, count } => Request::Read { first, count },
@@ -141,7 +144,7 @@ impl<B> Request<B> {
         }
     }
 
-    /// The request within an epoch, or itself.
+    /// Returns the request within an epoch, or the request itself.
     pub fn innermost(&self) -> &Request<B> {
         match self {
             Request::Within { request, .. } => request.innermost(),
@@ -159,38 +162,40 @@ pub enum Event {
     IoDone(IoId, IoResult),
     /// A computation is done.
     Computed(JobId, Computed),
-    /// A device is not there any more (pulled out, failed by its operator, or declared dead by the
-    /// driver).
+    /// A device is not present any more: it was pulled out, failed by its operator, or declared
+    /// dead by the driver.
     DeviceGone(Slot),
-    /// A device answers in a slot that was lost. The volume catches it up by itself.
+    /// A device answers in a slot that was lost. The volume catches it up without further events.
     DeviceCame(Slot, Found),
-    /// A wish about the scrub.
+    /// A command for the scrub.
     Scrub(Scrub),
-    /// The volume is about to be stopped. A record says how far a rebuild is and that the last
-    /// change is durable; the next flush waits for it.
+    /// The volume is about to be stopped. A record says how far a rebuild is and proves that the
+    /// last change is durable; the next flush waits for this record.
     Settle,
-    /// A device takes this many times as long for a read as the others do; 1: as long. Reads go
-    /// around it where that costs less.
+    /// A device takes this many times as long for a read as the others do; 1: as long. Reads avoid
+    /// it if that costs less.
     Pace(Slot, u32),
-    /// No write came for a while; reads do not count. If no device says that the last change is
-    /// durable, a record says so, and later openings do not take it for one that a crash cut off.
+    /// No write came for a while; reads do not count. If no record proves that the last change is
+    /// durable, one is written, and later openings do not take that change for one that a crash cut
+    /// off.
     Still,
-    /// No request came for a while, which includes [`Event::Still`]. Until the next request the
-    /// content of memory is made durable, and stripes with much in the log are merged, so that the
-    /// next burst finds room. The log stays while a device is lost or rebuilt.
+    /// No request came for a while; this includes [`Event::Still`]. Until the next request the
+    /// content of memory is made durable, and stripes with many blocks in the log are merged, so
+    /// that the log has room for the next burst. The log stays as it is while a device is lost or
+    /// rebuilt.
     Idle,
-    /// A person knows of a device's errors: they are counted from now on.
+    /// An operator knows of a device's errors so far: only later ones are counted from now on.
     ClearErrors(Slot),
-    /// What the driver alone knows, to be kept as an event, such as the state of a copy that is to
-    /// replace a working device. After `COPY_TAKEN` the device of the slot is another one.
+    /// An event that only the driver knows, for the volume to record; for example the state of a
+    /// copy that will replace a working device. After `COPY_TAKEN` the slot has another device.
     Happened {
-        /// The slot, if it is of a device.
+        /// The slot, if the event is about a device.
         slot: Option<Slot>,
         /// One of the kinds `COPY_*`, `SPARE_TAKEN` or `SERVER_KILLED`.
         what: EventKind,
-        /// Reason of a failure.
+        /// The reason of a failure.
         reason: Reason,
-        /// Number of the system's error that came with it; 0: none.
+        /// The system's error number that came with it; 0: none.
         errno: i32,
     },
 }
@@ -198,45 +203,45 @@ pub enum Event {
 /// Content of a device that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Found {
-    /// The device is blank, or of no use: all of it is rebuilt.
+    /// The device is blank, or its content is useless: all of it is rebuilt.
     Blank,
-    /// Its content when it was lost: of this volume and slot, and of a history that this one
-    /// continues.
+    /// The device has its content from when it was lost. This must be of the same volume and slot,
+    /// and of a history that the present one continues.
     Stale,
 }
 
 /// Commands for the scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scrub {
-    /// Begin at the first stripe; one under way is begun again.
+    /// Begin at the first stripe; a scrub under way begins again.
     Start {
         /// Write bad stripes and blocks again.
         repair: bool,
     },
-    /// Scrub what one device holds, with repair, before anything else: read its superblocks,
-    /// journal, maps, log blocks and chunks, and no other device but to rebuild what is bad. The
-    /// last scrub of all devices keeps its place and its findings, and then goes on. One with
-    /// repair that is started meanwhile takes its place. Ignored while one of a device is under
-    /// way.
+    /// Scrub one device before anything else, with repair. Its superblocks, journal, maps, log
+    /// blocks and chunks are read, and other devices only to rebuild what is bad. The last scrub of
+    /// all devices keeps its position and findings, and continues afterwards. A scrub of all
+    /// devices with repair that is started meanwhile replaces this one. Ignored while a scrub of
+    /// one device is under way.
     Device(Slot),
-    /// Stop for now, and keep the place.
+    /// Pause, and keep the position.
     Pause,
-    /// Go on.
+    /// Continue after a pause.
     Resume,
-    /// Forget the place; findings stay visible.
+    /// Stop, and forget the position; findings stay visible.
     Stop,
 }
 
 /// The result of an input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IoResult {
-    /// A read of blocks: the checksum of each under the seeds given, in order.
+    /// The result of a read of blocks: the checksum of each block under its seed, in order.
     Checksums(Vec<u64>),
-    /// A read of metadata: the bytes.
+    /// The result of a read of metadata: its bytes.
     Bytes(Vec<u8>),
-    /// A write, flush or discard.
+    /// A write, flush or discard is done.
     Done,
-    /// These bytes cannot be read or written; the device is still there.
+    /// These bytes cannot be read or written, but the device still answers.
     MediaError,
     /// The device does not answer any more.
     Gone,
@@ -245,9 +250,9 @@ pub enum IoResult {
 /// The result of a computation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Computed {
-    /// The checksums asked for, in the order of [`Compute::checksums`].
+    /// The checksums that were asked for, in the order of [`Compute::checksums`].
     pub checksums: Vec<u64>,
-    /// The number of bytes that differ, in the order of [`Compute::differing`].
+    /// For each pair in [`Compute::differing`], the number of bytes that differ.
     pub differing: Vec<u64>,
 }
 
@@ -260,7 +265,7 @@ pub enum Operand {
     Zeros,
 }
 
-/// One step: `into` = sum of coefficient * operand, byte by byte over a block.
+/// One sum: `into` = sum of coefficient * operand, byte by byte over a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
     /// The buffer that is made.
@@ -276,7 +281,7 @@ pub struct Compute {
     pub sums: Vec<Sum>,
     /// The checksums that are wanted.
     pub checksums: Vec<(Operand, Seed)>,
-    /// Pairs of blocks of which it is asked in how many bytes they differ.
+    /// Pairs of blocks; the number of bytes in which the blocks of each pair differ is wanted.
     pub differing: Vec<(Operand, Operand)>,
 }
 
@@ -285,16 +290,16 @@ pub struct Compute {
 pub enum Piece {
     /// One block of a buffer.
     Block(Operand),
-    /// Metadata: a multiple of [`BLOCK_BYTES`].
+    /// Metadata, a multiple of [`BLOCK_BYTES`] long.
     Bytes(Vec<u8>),
 }
 
 /// The urgency of an input or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Urgency {
-    /// A user waits.
+    /// A user waits for the operation.
     User,
-    /// Rebuild, scrub, merging ahead of need.
+    /// The operation is for a rebuild, a scrub, or a merge ahead of need.
     Background,
 }
 
@@ -303,22 +308,22 @@ pub enum Urgency {
 pub enum Action {
     /// Reads consecutive blocks, one buffer each, and reports their checksums.
     Read {
-        /// Its name.
+        /// The name of the read.
         io: IoId,
         /// The device.
         slot: Slot,
         /// The first block.
         at: DeviceBlock,
-        /// One buffer a block.
+        /// One buffer per block.
         into: Vec<BufferId>,
-        /// The generation to seed with.
+        /// The generation that seeds the checksums.
         generation: u64,
-        /// Its urgency.
+        /// The urgency of the read.
         urgency: Urgency,
     },
     /// Reads consecutive blocks of metadata.
     ReadBytes {
-        /// Its name.
+        /// The name of the read.
         io: IoId,
         /// The device.
         slot: Slot,
@@ -326,12 +331,12 @@ pub enum Action {
         at: DeviceBlock,
         /// The number of blocks.
         blocks: u32,
-        /// Its urgency.
+        /// The urgency of the read.
         urgency: Urgency,
     },
     /// Writes consecutive blocks.
     Write {
-        /// Its name.
+        /// The name of the write.
         io: IoId,
         /// The device.
         slot: Slot,
@@ -339,24 +344,24 @@ pub enum Action {
         at: DeviceBlock,
         /// The content.
         pieces: Vec<Piece>,
-        /// Its urgency.
+        /// The urgency of the write.
         urgency: Urgency,
     },
-    /// Makes every write to the device that was reported done survive a crash.
+    /// Makes all writes to the device that were reported done survive a crash.
     Flush {
-        /// Its name.
+        /// The name of the flush.
         io: IoId,
         /// The device.
         slot: Slot,
     },
-    /// Computes.
+    /// Performs a computation.
     Compute {
-        /// Its name.
+        /// The name of the computation.
         job: JobId,
-        /// The computation.
+        /// The sums, checksums and comparisons.
         work: Compute,
     },
-    /// The buffer is not needed any more.
+    /// Releases a buffer that is not needed any more.
     Release(BufferId),
     /// Answers a user.
     Reply(RequestId, Reply),
@@ -368,56 +373,57 @@ pub enum Reply {
     /// The content of each block; `None` is zeros. The driver copies it before it performs a later
     /// `Release`.
     Read(Vec<Option<BufferId>>),
-    /// Done.
+    /// The request is done.
     Done,
     /// An epoch has begun. It holds whole stripes.
     Begun {
-        /// Its name.
+        /// The name of the epoch.
         epoch: EpochId,
-        /// Its first block.
+        /// The first block of the epoch.
         first: UserBlock,
         /// The number of blocks.
         count: u64,
     },
-    /// The request was refused or failed; nothing of it is promised.
+    /// The request was refused or failed. It may be done in part.
     Failed(Failure),
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It reaches beyond the end of the volume.
+    /// The request reaches beyond the end of the volume.
     OutOfRange {
-        /// The first block beyond.
+        /// The end of the volume: the first block that does not exist.
         end: UserBlock,
     },
     /// A block is lost: more devices are lost or bad than the code tolerates.
     Lost {
-        /// The first of them.
+        /// The first such block.
         block: UserBlock,
     },
     /// Too many devices are gone to make anything durable.
     NotDurable,
     /// The volume could not be opened.
     NotOpen,
-    /// The volume is open to be read only.
+    /// The volume is open read only.
     ReadOnly,
-    /// An open epoch holds the range: others write to it when it has ended.
+    /// An open epoch holds blocks of the range; others can write to it only when the epoch has
+    /// ended.
     Busy {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Epochs are open that hold a part of the range.
+    /// Open epochs hold a part of the range.
     EpochsOverlap {
         /// The epochs.
         epochs: Vec<EpochId>,
     },
-    /// There is no such epoch: it has ended, or the volume was opened again since.
+    /// There is no such epoch: it has ended, or the volume was opened again since then.
     NoSuchEpoch {
         /// The epoch.
         epoch: EpochId,
     },
-    /// The epoch is ending and takes no more.
+    /// The epoch is ending and takes no more requests.
     EpochEnding {
         /// The epoch.
         epoch: EpochId,
@@ -426,27 +432,27 @@ pub enum Failure {
     OutsideEpoch {
         /// The epoch.
         epoch: EpochId,
-        /// Its first block.
+        /// The first block of the epoch.
         first: UserBlock,
-        /// The first block behind it.
+        /// The first block behind the epoch.
         end: UserBlock,
     },
-    /// Blocks of the epoch lay on devices that were lost, or rotted, before their parity was made.
-    /// Nothing else is lost.
+    /// Blocks of the epoch were stored on devices that were lost, or rotted, before their parity
+    /// was made. No other blocks are lost.
     EpochLost {
         /// The epoch.
         epoch: EpochId,
-        /// Their ranges, as first block and number.
+        /// The ranges of these blocks, as first block and count.
         ranges: Vec<(UserBlock, u64)>,
     },
-    /// One record must switch all stripes of an epoch, and has room for no more.
+    /// The record that must switch all stripes of an epoch has no room for more of them.
     EpochFull {
         /// The epoch.
         epoch: EpochId,
-        /// The most stripes that fit.
+        /// The most stripes that one record can switch.
         stripes: u64,
     },
-    /// No free place for a stripe but those that cleaning needs.
+    /// There is no free place for a stripe, except those that cleaning needs.
     NoRoom {
         /// The epoch.
         epoch: EpochId,

@@ -1,9 +1,9 @@
-//! Chunks and log blocks that are known to be bad: wrong, or unreadable, when they were read last,
-//! and not written since.
+//! Chunks and log blocks that are known to be bad. At their last read they were wrong or
+//! unreadable, and they have not been written since.
 //!
-//! Reads and scrubs find them; [`crate::standing`] counts a stripe and a log row with those that it
-//! has. They are notes ([`crate::notes`]), so a restart knows them. A written chunk becomes good by
-//! the record that maps it ([`crate::maps::Maps::apply`]), and needs no note.
+//! Reads and scrubs find them. [`crate::standing`] counts them among the losses of their stripe or
+//! log row. They are notes ([`crate::notes`]), so a restart knows them. The record that maps a
+//! written chunk also makes it good ([`crate::maps::Maps::apply`]), without a note.
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, Numbers};
@@ -11,8 +11,8 @@ use crate::{Geometry, IoResult, Slot};
 use pantile_format::volume::{BadNote, Note};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Runs in memory, of all devices together: some MB. With more, all content of the device with the
-/// most runs counts as bad.
+/// The most runs in memory, of all devices together: some MB. Beyond that the device with the most
+/// runs counts as bad as a whole.
 const RUNS_MOST: usize = 1 << 14;
 
 /// Known bad content by device. A device without any has no entry.
@@ -64,13 +64,13 @@ impl BadChunks {
         self.devices.get(&slot).is_some_and(|of| of.rows.contains(row))
     }
 
-    /// True if any block of the log is bad.
+    /// Returns true if any block of the log is bad.
     pub(crate) fn has_rows(&self) -> bool {
         self.devices.values().any(|of| of.rows.len() > 0)
     }
 
-    /// Runs of stripes, the first and the last, with the devices whose chunks are bad in all of a
-    /// run; ascending, none empty.
+    /// Returns runs of stripes as first, last, and the devices whose chunks are bad in the whole
+    /// run. Ascending; every run names a device.
     pub(crate) fn stripes_by_devices(&self) -> Vec<(u32, u32, BTreeSet<Slot>)> {
         let mut turns: BTreeMap<u64, Vec<(Slot, bool)>> = BTreeMap::new();
         for (&slot, of) in &self.devices {
@@ -95,12 +95,12 @@ impl BadChunks {
         runs
     }
 
-    /// Stripes of which a device's chunk is bad.
+    /// Returns the stripes of which a device's chunk is bad.
     pub(crate) fn stripes_of(&self, slot: Slot) -> Option<&Numbers> {
         self.devices.get(&slot).map(|of| &of.stripes)
     }
 
-    /// Stripes are written, or read as zeros: their chunks are good on every device.
+    /// Notes that stripes are written, or read as zeros: their chunks are good on every device.
     pub(crate) fn stripes_are_written(&mut self, first: u32, count: u32) {
         let Some(others) = count.checked_sub(1) else { return };
         self.change_all(|of| of.stripes.remove_run(first, first + others));
@@ -138,7 +138,7 @@ impl BadChunks {
         self.keep_within_bounds();
     }
 
-    /// All content of a device counts as bad.
+    /// Notes that all content of a device is bad.
     pub(crate) fn all_are_bad(&mut self, slot: Slot) {
         let (stripes, rows) = (Numbers::all_below(self.stripes), Numbers::all_below(self.rows));
         self.devices.insert(slot, OfDevice { stripes, rows });
@@ -151,13 +151,14 @@ impl BadChunks {
         }
     }
 
-    /// The device with the most runs, but for some.
+    /// Returns the device with the most runs, except those in `but`.
     fn most_runs(&self, but: &BTreeSet<Slot>) -> Option<Slot> {
         let others = self.devices.iter().filter(|(slot, _)| !but.contains(slot));
         others.max_by_key(|(_, of)| of.runs()).map(|(&slot, _)| slot)
     }
 
-    /// Notes of all of it, at most `room` runs, and the devices that count as bad as a whole.
+    /// Returns all bad content as at most `room` notes, and the devices that count as bad as a
+    /// whole instead.
     pub(crate) fn kept(&self, room: usize) -> (BTreeSet<Slot>, Vec<BadNote>) {
         let mut whole = BTreeSet::new();
         loop {
@@ -183,7 +184,7 @@ impl BadChunks {
         of.stripes.runs().map(note(0)).chain(of.rows.runs().map(note(self.stripes))).collect()
     }
 
-    /// The parts of a note that are still so.
+    /// Returns the parts of a note that are still bad.
     pub(crate) fn still_bad(&self, note: &BadNote) -> Vec<BadNote> {
         let Some(of) = self.devices.get(&note.slot) else { return Vec::new() };
         let end = note.first + note.count;
@@ -196,8 +197,8 @@ impl BadChunks {
 }
 
 impl Engine {
-    /// A device's chunk of a stripe was read as part of a mapping, and is bad, unless the device is
-    /// gone. A chunk that was found so by a read that failed is counted.
+    /// Notes that a device's chunk, read under a mapping, is bad, unless the device is gone. A
+    /// chunk whose read failed is also counted.
     pub(crate) fn chunk_is_bad(&mut self, slot: Slot, logical: u32, mapping: Mapping, result: &IoResult) {
         let is_current = self.maps.mapping(logical) == Some(mapping);
         if is_current && self.maps.has_some(slot, mapping.generation, logical) {
@@ -205,7 +206,7 @@ impl Engine {
         }
     }
 
-    /// A device's block of a log row was read, as of a generation, and is bad.
+    /// Notes that a device's block of a log row, read as of a generation, is bad.
     pub(crate) fn row_block_is_bad(&mut self, slot: Slot, row: u32, generation: u64, result: &IoResult) {
         let is_current = self.maps.row_as_of(row, generation).is_some();
         if is_current && self.maps.has(slot, generation, None) {
@@ -222,8 +223,8 @@ impl Engine {
         self.note(Note::Bad(BadNote { slot, first, count: 1, is_bad: true }), false);
     }
 
-    /// Notes a chunk or row block that a rebuild could not recover: the device counts as whole
-    /// after it.
+    /// Notes a chunk or row block that a rebuild could not recover, because the device counts as
+    /// whole after the rebuild.
     pub(crate) fn was_not_made_again(&mut self, slot: Slot, first: u64) {
         if !self.is_bad(slot, first) {
             self.note(Note::Bad(BadNote { slot, first, count: 1, is_bad: true }), false);
@@ -238,7 +239,8 @@ impl Engine {
         }
     }
 
-    /// A device's chunk of a stripe is good: all of it was read and is right, or it is written.
+    /// Notes that a device's chunk of a stripe is good: all of it was read and is right, or it is
+    /// written.
     pub(crate) fn chunk_is_good(&mut self, slot: Slot, logical: u32) {
         self.is_good(slot, logical.into());
     }
@@ -253,7 +255,7 @@ impl Engine {
         }
     }
 
-    /// A new device has nothing that is bad.
+    /// Notes that a new device has no bad content.
     pub(crate) fn all_is_good(&mut self, slot: Slot) {
         if self.maps.notes().bad.slots().any(|bad| bad == slot) {
             let count = u64::from(self.geometry.logical_stripes()) + u64::from(self.geometry.log_rows());
@@ -308,7 +310,7 @@ mod tests {
         }
         assert!(bad.has_stripe(Slot(1), 1) && bad.has_row(Slot(1), 49) && !bad.has_stripe(Slot(3), 6));
         assert!(bad.has_stripe(Slot(3), 7));
-        // A part of a note that has become good is not noted.
+        // Parts of a note that have become good are left out.
         bad.apply(&note(1, 5, 3, false));
         assert_eq!(bad.still_bad(&note(1, 4, 5, true)), [note(1, 4, 1, true), note(1, 8, 1, true)]);
     }

@@ -1,4 +1,4 @@
-//! Sets of devices that can be lost: those that a code survives as a volume lays it.
+//! Sets of devices that can be lost: those that the code of a volume survives under its placement.
 
 use crate::Slot;
 use pantile_code::{CellIndex, Code, Placement};
@@ -13,12 +13,12 @@ pub struct Bearing {
 }
 
 impl Bearing {
-    /// Takes the sets of a code whose claims are true.
+    /// Computes the sets for a code whose claims are true.
     pub fn new(code: &Code, placement: Placement) -> Bearing {
         Bearing { survivors: Survivors::new(code, placement), code: code.clone() }
     }
 
-    /// Devices of the volume.
+    /// Returns the number of devices of the volume.
     pub fn devices(&self) -> u32 {
         self.survivors.devices() as u32
     }
@@ -34,16 +34,16 @@ impl Bearing {
         self.survivors.survive(&devices)
     }
 
-    /// Returns true if every stripe can be read without these devices but for some cells of theirs,
-    /// which are in order and still there.
+    /// Returns true if every stripe can be read without these devices, if the cells `there` can
+    /// still be read from them.
     pub fn bears_but(&self, slots: &[Slot], there: &[CellIndex]) -> bool {
         let devices: Vec<usize> = slots.iter().map(|slot| slot.0 as usize).collect();
         self.survivors.survive_but(&devices, there)
     }
 
     /// Returns the rows to rebuild ahead of others when devices are `lost` and some of them are
-    /// `rebuilt`: bit r for row r of the column of each device that has such rows. Without them one
-    /// more loss can be fatal, with them none is. Empty where that would be much of a column.
+    /// `rebuilt`: by device, bit r for row r of its column. Until these rows are rebuilt one more
+    /// loss can be fatal; afterwards none is. Empty if the rows would be a large part of a column.
     ///
     /// Cost: at most 0.3 s, for the largest codes.
     pub(crate) fn rows_ahead(&self, lost: &[Slot], rebuilt: &[Slot]) -> BTreeMap<Slot, u64> {
@@ -60,7 +60,7 @@ impl Bearing {
         rows
     }
 
-    /// Returns the most products in GF(2^8) that [`Bearing::bears`] takes for this many devices.
+    /// Returns the most products in GF(2^8) that [`Bearing::bears`] computes for this many devices.
     pub fn products(&self, devices: usize) -> f64 {
         self.survivors.products(devices)
     }

@@ -1,16 +1,16 @@
-//! Making memory durable: one commit at a time, each one atomic change of the maps.
+//! Makes memory durable: one commit at a time, each of which is one atomic change of the maps.
 //!
 //! A commit takes the sealed blocks of memory ([`crate::memory`]), or as many as the log and the
-//! free stripes hold, and goes through four phases:
+//! free stripes have room for, and goes through four phases:
 //!
-//! 1. gather: what is current of the stripes that are merged is fetched;
-//! 2. compute: parity and the checksum of every block;
-//! 3. write: data, parity, headers, log blocks and the record, all at once;
-//! 4. flush: every device that is present, once.
+//! 1. gather: the current content of the stripes that are merged is fetched;
+//! 2. compute: parity and the checksum of every block are computed;
+//! 3. write: data, parity, headers, log blocks and the record are written, all at once;
+//! 4. flush: every device that is present is flushed once.
 //!
 //! Then the maps are switched, replaced stripes and rows are freed, and memory is released. Nothing
 //! that the maps point to is overwritten before the record that replaces it is durable: new stripes
-//! and rows come from the free ones, and those that this commit frees are free for the next.
+//! and rows come from the free ones, and those that this commit frees are free for the next commit.
 
 mod sealing;
 
@@ -41,31 +41,32 @@ enum Phase {
 /// A commit under way.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    /// The first generation that it writes.
+    /// The first generation that the commit writes.
     pub(crate) first_generation: u64,
     phase: Phase,
     pub(crate) stripes: Vec<StripeWrite>,
-    /// Stripes that are written already.
+    /// Stripes that were written ahead of the commit.
     ahead: Vec<StageId>,
     pub(crate) rows: Vec<RowWrite>,
     changes: Vec<Change>,
-    /// Fetches, computations or inputs and outputs that the phase waits for.
+    /// The number of fetches, computations or I/Os that the phase waits for.
     pub(crate) outstanding: usize,
     /// A block that a merge needs is lost: the commit is undone.
     pub(crate) hopeless: bool,
     pub(crate) members_changed: bool,
-    /// It writes a record although nothing changes: it says that the one before is durable.
+    /// It writes an empty record, which proves that the one before is durable.
     proves: bool,
     has_record: bool,
-    /// The epoch that it ends.
+    /// The epoch that the commit ends.
     pub(crate) ends: Option<EpochId>,
-    /// Stripes that are patched when its record is durable.
+    /// Stripes that are patched when the record of this commit is durable.
     pub(crate) patch: Option<Updates>,
-    /// Its record names the blocks that went home before it.
+    /// Its record names the blocks that went home before it, which the log then forgets.
     forgets_home: bool,
-    /// Writes the blocks of the last record again, byte for byte; no record of its own, no change.
+    /// It writes the blocks of the last record again, byte for byte, without a new record or
+    /// change.
     again: bool,
-    /// The last record, for the devices that lack it.
+    /// The blocks of the last record, for the devices that lack it.
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
 }
 
@@ -92,7 +93,7 @@ impl Commit {
         }
     }
 
-    /// Begins a commit of nothing but the states of devices.
+    /// Begins a commit whose record has the states of devices alone.
     pub(crate) fn of_members(generation: u64) -> Commit {
         Commit { members_changed: true, ..Commit::proof(generation) }
     }
@@ -109,9 +110,9 @@ pub(crate) struct StripeWrite {
     pub(crate) logical: u32,
     physical: u32,
     generation: u64,
-    /// By place in the stripe.
+    /// Content by the block's place in the stripe.
     pub(crate) content: Vec<Option<Operand>>,
-    /// By cell and offset, from the computation on.
+    /// Data and parity by cell and offset; empty until they are computed.
     blocks: Vec<Operand>,
     parity: Vec<BufferId>,
     checksums: Vec<u64>,
@@ -125,7 +126,7 @@ impl StripeWrite {
     }
 }
 
-/// Consecutive numbers as first and count.
+/// Returns numbers as runs of consecutive ones: first and count.
 pub(crate) fn runs_of(numbers: &BTreeSet<u32>) -> Vec<(u32, u32)> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
@@ -151,10 +152,10 @@ pub(crate) struct RowWrite {
 }
 
 impl Engine {
-    /// User blocks that one row of copies holds.
+    /// Returns the number of user blocks that one row of copies holds.
     ///
-    /// Each block has a copy on a device that is there: any t + 1 have one while no more than t are
-    /// lost, else only those do.
+    /// While no more than t devices are lost a row uses all slots: any t + 1 of them include one
+    /// that is present, so each block has a copy there. Beyond t only present devices are used.
     fn copies_per_row(&self) -> usize {
         let (slots, lost, tolerance) =
             (self.geometry.slots(), self.maps.absent().len(), self.geometry.tolerance());
@@ -162,9 +163,9 @@ impl Engine {
         (devices / (tolerance + 1)).max(1)
     }
 
-    /// Returns how many of these blocks go to rows of the log code: none where written rows could
-    /// not be read back. The last row is filled up with zeros where copies would take more than
-    /// one.
+    /// Returns how many of these blocks go to coded rows: none if such rows could not be read with
+    /// the devices that are present. The last coded row is padded with zeros if its blocks would
+    /// otherwise need more than one row of copies.
     fn coded(&self, blocks: usize) -> usize {
         if !self.planners.rows_bear.bears(&self.maps.absent()) {
             return 0;
@@ -178,14 +179,15 @@ impl Engine {
         coded.div_ceil(full) + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
-    /// Returns stripes to be written as a whole although they are not dirty as a whole: those that
-    /// did not verify, and those merged to empty the log.
+    /// Returns stripes to write as a whole although not all of their blocks are dirty. These are
+    /// stripes that did not verify, and those merged to empty the log.
     fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
         let merged = self.stripes_to_merge(patches_go_on);
         self.damage.suspects().chain(merged).collect()
     }
 
-    /// Bytes that the entries of a record may have.
+    /// Returns the bytes that a record has room for, beside the states of members and blocks that
+    /// went home.
     pub(crate) fn record_room(&self) -> u64 {
         let blocks = u64::from(self.geometry.journal_blocks() / 4).min(u64::from(RECORD_BLOCKS_MAX));
         let members = (self.geometry.slots() * MEMBER_BYTES) as u64;
@@ -193,14 +195,15 @@ impl Engine {
         (blocks * BLOCK_BYTES).saturating_sub(taken)
     }
 
-    /// Returns the bytes that a stripe switch takes in a record, with the forgetting of its blocks.
+    /// Returns the bytes that a stripe switch takes in a record, including the entries by which the
+    /// log forgets the stripe's blocks.
     pub(crate) fn switch_bytes(&self) -> u64 {
         2 * 64 + 8 * self.geometry.slots() as u64
     }
 
-    /// Chooses the content of the commit and its places. Stripes that are dirty as a whole, or must
-    /// be written again, go to free places, and the rest goes to the log. If the log has no room,
-    /// the fullest stripes are merged home; others wait.
+    /// Chooses the blocks of the commit and the places they go to. Stripes that are wholly dirty,
+    /// or must be written again, go to free places, and the rest goes to the log. If the log has no
+    /// room, the fullest stripes are merged home; the others wait.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let patches_go_on = self.patching.take_turn();
@@ -212,7 +215,7 @@ impl Engine {
         let most = by_stripe.len() + self.damage.suspects().len() + MERGES_MOST;
         let mut free: Vec<u32> = usable.take(most).collect();
         free.reverse();
-        // Cleaning goes first: it makes room.
+        // Stripes to clean are chosen first: they make room in the log.
         let switch_bytes = self.switch_bytes();
         let mut room = self.record_room();
         let mut chosen: BTreeSet<u32> = BTreeSet::new();
@@ -253,7 +256,7 @@ impl Engine {
             if is_full(count) || room < switch_bytes {
                 waiting.insert(logical);
             } else if room < bytes {
-                // Too many blocks to name them one by one.
+                // The record has no room to name each block of the stripe: the stripe is merged.
                 if chosen.len() < free.len() && gathers_left > 0 && !self.is_beyond_repair(logical) {
                     chosen.insert(logical);
                     gathers_left -= 1;
@@ -314,9 +317,9 @@ impl Engine {
         let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
             self.end_cleaning();
-            // The log and the free stripes are held by reads under way; it is tried again after
-            // them. If nothing is under way, broken stripes hold the log, and dirty blocks can go
-            // nowhere.
+            // Reads under way hold the rows and free stripes; the commit is tried again when they
+            // end. If nothing is under way, the log is full of blocks of broken stripes, and dirty
+            // blocks have no place to go.
             let is_stuck = !waiting.is_empty() && self.is_idle() && self.damage.has_broken();
             self.service.fail_if(is_stuck);
             self.give_up_if_failed();
@@ -336,11 +339,11 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Writes stripes and rows of the last record again, because a device that is present lacks a
-    /// part of them.
+    /// Writes the stripes and rows of the last record again, because a device that is present lacks
+    /// a part of them.
     ///
     /// Called while a volume is opened, before anything else is written: the state before the
-    /// record is still whole, so that it can be returned to if this does not succeed.
+    /// record is still whole, so the opening can return to it if this fails.
     pub(crate) fn begin_again(
         &mut self,
         stripes: &[u32],
@@ -353,7 +356,7 @@ impl Engine {
         for &logical in stripes {
             let Some(mapping) = self.maps.mapping(logical) else { continue };
             let Mapping { physical, generation } = mapping;
-            // A device that dies under way lacks the blocks that are written again.
+            // A device that fails during this commit lacks the blocks that are written again.
             commit.first_generation = commit.first_generation.min(generation);
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
         }
@@ -404,7 +407,7 @@ impl Engine {
                 RowKind::Copies => index * copies..(index + 1) * copies,
             };
             row.cells[cells].iter_mut().for_each(|cell| cell.1 = content);
-            // Held by the delivery; let go with the parity.
+            // The delivery took a reference to the buffer; it is released with the parity.
             if let Operand::Buffer(buffer) = content {
                 row.parity.push(buffer);
             }
@@ -455,8 +458,8 @@ impl Engine {
                 .map(|c| self.geometry.row_slot(row, c))
                 .filter(|slot| self.maps.is_present(*slot))
                 .collect();
-            // Copies go to devices that are there first; with too few of them the rest is lost at
-            // once, within t.
+            // Present devices get copies first. If there are too few of them, the rest goes to
+            // absent devices and is lost at once: no more than t copies.
             let absent =
                 (0..columns).map(|c| self.geometry.row_slot(row, c)).filter(|s| !present.contains(s));
             let absent: Vec<Slot> = absent.collect();
@@ -481,8 +484,8 @@ impl Engine {
         rows
     }
 
-    /// Gets the blocks of stripes that are written as a whole: from those taken, else from their
-    /// places.
+    /// Gets blocks of stripes that are written as a whole: from the memory that the commit has
+    /// taken, else from the devices.
     pub(crate) fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let mut elsewhere = Vec::new();
         for (block, requester) in wanted {
@@ -530,8 +533,8 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Undoes a commit in which a stripe to be merged has lost a block. Taken blocks wait on; the
-    /// stripe stays as it is and counts as broken, and writes to it go to the log from now on.
+    /// Undoes a commit in which a stripe to be merged has lost a block. Its blocks wait for the
+    /// next commit. The stripe counts as broken, and its writes go to the log from now on.
     pub(crate) fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
         let mut lost = Vec::new();
@@ -564,7 +567,7 @@ impl Engine {
         self.service.fail_if(commit.again);
     }
 
-    /// Parity and checksums of everything.
+    /// Begins to compute the parity and checksums of everything that the commit writes.
     fn compute_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
         commit.phase = Phase::Compute;
@@ -585,7 +588,7 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Parity and checksums of rows.
+    /// Returns the computations of the parity and checksums of rows.
     pub(crate) fn compute_rows(&mut self, rows: &mut [RowWrite]) -> Vec<(JobOwner, Compute)> {
         let mut jobs = Vec::new();
         let encode = self.planners.encode_row.clone();
@@ -627,7 +630,7 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Everything at once: chunks, rows, record.
+    /// Writes chunks, rows and the record, all at once.
     fn write_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
         if commit.patch.as_ref().is_some_and(|updates| updates.has_lost) {
@@ -694,7 +697,7 @@ impl Engine {
         }
         if let Some(updates) = &commit.patch {
             let patches = self.patches_of(updates);
-            // A device that is lost from here on may have some of it.
+            // A device that is lost from here on may have a part of the patches.
             let lowest = patches.iter().map(|patch| patch.generation).min();
             commit.first_generation = lowest.unwrap_or(u64::MAX).min(commit.first_generation);
             changes.extend(patches.into_iter().map(Change::Patch));
@@ -743,14 +746,14 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// The record is durable: switch the maps and let go of the memory.
+    /// Ends a commit whose record is durable: switches the maps and releases the memory.
     fn finish_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
         let taken = self.memory.end_commit();
         let per_stripe = self.geometry.stripe_blocks();
         for change in &commit.changes {
-            // The member states in the record are those of when it was written; newer ones stay.
-            // Notes count since they were made.
+            // States of members in the record are from the time it was written, and newer ones
+            // stay. Notes took effect when they were made.
             if !matches!(change, Change::Member { .. } | Change::Note(_)) {
                 self.maps.apply(change);
             }

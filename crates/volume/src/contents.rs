@@ -1,4 +1,4 @@
-//! Blocks in memory, by logical stripe: those dirty, sealed or taken by a commit.
+//! Blocks in memory by logical stripe: the dirty ones, the sealed ones, or those taken by a commit.
 //!
 //! A stripe's blocks are adjacent, in the order of their places. Sequential writes append; taking a
 //! stripe takes one list.
@@ -19,7 +19,7 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// Blocks in all.
+    /// Returns the number of blocks in all stripes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -28,12 +28,12 @@ impl Contents {
         self.len == 0
     }
 
-    /// The stripes that have blocks, ascending.
+    /// Returns the stripes that have blocks, ascending.
     pub(crate) fn stripes(&self) -> impl Iterator<Item = (u32, &StripeBlocks)> {
         self.stripes.iter().map(|(&logical, blocks)| (logical, blocks))
     }
 
-    /// The blocks of a stripe; none: an empty list.
+    /// Returns the blocks of a stripe; empty if there are none.
     pub(crate) fn stripe(&self, logical: u32) -> &[(u32, Operand)] {
         self.stripes.get(&logical).map_or(&[], |blocks| blocks)
     }
@@ -43,14 +43,14 @@ impl Contents {
         blocks.binary_search_by_key(&place, |&(at, _)| at).ok().map(|index| blocks[index].1)
     }
 
-    /// Returns true if it has any block of some places of a stripe.
+    /// Returns true if it has a block in a range of places of a stripe.
     pub(crate) fn has_any(&self, logical: u32, places: Range<u32>) -> bool {
         let blocks = self.stripe(logical);
         let from = blocks.partition_point(|&(at, _)| at < places.start);
         blocks.get(from).is_some_and(|&(at, _)| at < places.end)
     }
 
-    /// The content that was there before.
+    /// Sets the content of a block; returns the content that was there before.
     pub(crate) fn insert(&mut self, (logical, place): (u32, u32), content: Operand) -> Option<Operand> {
         let blocks = self.stripes.entry(logical).or_default();
         if blocks.last().is_none_or(|&(last, _)| last < place) {
@@ -65,14 +65,14 @@ impl Contents {
         None
     }
 
-    /// Takes a stripe out; none: an empty list.
+    /// Takes out the blocks of a stripe; empty if there are none.
     pub(crate) fn take(&mut self, logical: u32) -> StripeBlocks {
         let blocks = self.stripes.remove(&logical).unwrap_or_default();
         self.len -= blocks.len();
         blocks
     }
 
-    /// Takes out the stripes for which a function says so.
+    /// Takes out the stripes that a function accepts.
     pub(crate) fn take_if(&mut self, mut wanted: impl FnMut(u32) -> bool) -> Contents {
         let stripes: BTreeMap<u32, StripeBlocks>;
         (stripes, self.stripes) =
@@ -82,7 +82,7 @@ impl Contents {
         Contents { stripes, len }
     }
 
-    /// Gives a stripe that has none here its blocks.
+    /// Puts the blocks of a stripe back, which must have none here.
     pub(crate) fn put_back(&mut self, logical: u32, blocks: StripeBlocks) {
         if !blocks.is_empty() {
             self.len += blocks.len();
@@ -91,7 +91,7 @@ impl Contents {
         }
     }
 
-    /// Gives stripes that have none here their blocks.
+    /// Puts the blocks of stripes back, which must have none here.
     pub(crate) fn put_all_back(&mut self, others: Contents) {
         others.stripes.into_iter().for_each(|(logical, blocks)| self.put_back(logical, blocks));
     }

@@ -3,12 +3,12 @@
 //!
 //! A stripe is suspect from the moment that something in it does not verify until a record says
 //! that it is written again. A broken stripe cannot be written again, because blocks of it are
-//! lost. Its writes go to the log and stay there; without a log they wait until they are all that
-//! is lost. The stripe is written again once nothing is missing any more: every missing block is
-//! written again, or could be read after all, or another device has come.
+//! lost. Its writes go to the log and stay there; without a log they wait in memory until they
+//! replace all lost blocks. The stripe is written again once no block is missing: each was written
+//! or could be read after all, or another device has come.
 //!
-//! No stripe is both. A try that fails finds a missing block without a write since, so no stripe is
-//! tried over and over.
+//! No stripe is both. A failed attempt to write a suspect stripe finds a missing block, which makes
+//! it broken, so no stripe is tried over and over.
 
 use crate::UserBlock;
 use crate::commit::runs_of;
@@ -16,12 +16,12 @@ use crate::engine::Engine;
 use crate::span::Place;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Logical stripes that are not as they should be.
+/// Logical stripes that are suspect or broken.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     suspect: BTreeSet<u32>,
-    /// Missing blocks of each as runs: a stripe of 15 MiB that has lost all takes some bytes for
-    /// each of its cells. Blocks are numbered by cell, then by their place in it.
+    /// Missing blocks of each stripe as runs: a stripe of 15 MiB that has lost everything takes
+    /// some bytes per cell. Blocks are numbered by cell, then by offset in the cell.
     broken: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
@@ -57,25 +57,26 @@ impl Damage {
         self.suspect.iter().copied()
     }
 
-    /// Something in a stripe does not verify. One that is broken stays so.
+    /// Notes that something in a stripe does not verify. A broken stripe stays broken.
     pub(crate) fn suspect(&mut self, logical: u32) {
         if !self.is_broken(logical) {
             self.suspect.insert(logical);
         }
     }
 
-    /// Writes a stripe again, also if that could not be done before.
+    /// Makes a stripe suspect, so that it is written again, even if that failed before.
     pub(crate) fn retry(&mut self, logical: u32) {
         self.broken.remove(&logical);
         self.suspect.insert(logical);
     }
 
-    /// Writes all broken stripes again: with another device to read from that can be possible.
+    /// Makes all broken stripes suspect: with another device to read from, writing them can
+    /// succeed.
     pub(crate) fn retry_broken(&mut self) {
         self.suspect.extend(std::mem::take(&mut self.broken).into_keys());
     }
 
-    /// A stripe is written again.
+    /// Notes that a stripe is written again.
     pub(crate) fn mend(&mut self, logical: u32) {
         self.broken.remove(&logical);
         self.suspect.remove(&logical);
@@ -103,8 +104,8 @@ impl Engine {
         cell.0 * self.geometry.element_blocks() + offset
     }
 
-    /// Notes blocks of a stripe that can neither be read nor computed. Parity is missing only
-    /// together with data of the same offset.
+    /// Notes blocks of a stripe that can neither be read nor computed. Missing parity always comes
+    /// with missing data at the same offset.
     pub(crate) fn break_stripe(&mut self, logical: u32, missing: impl IntoIterator<Item = Place>) {
         let mut all = self.damage.missing(logical);
         all.extend(missing.into_iter().map(|place| self.block_number(place)));
@@ -112,8 +113,8 @@ impl Engine {
         self.is_not_written_anew(logical);
     }
 
-    /// Notes blocks that were written or could be read. Stripes that miss nothing any more are
-    /// written again.
+    /// Removes blocks that were written or could be read from the missing ones. Stripes without
+    /// missing blocks are written again.
     pub(crate) fn miss_no_longer(&mut self, blocks: impl Iterator<Item = UserBlock>) {
         if !self.damage.has_broken() {
             return;
@@ -135,7 +136,7 @@ impl Engine {
         }
     }
 
-    /// The missing blocks that users have, by their place in the stripe.
+    /// Returns the missing data blocks, by their place in the stripe.
     fn missing_data(&self, logical: u32) -> impl Iterator<Item = u32> {
         let elements = self.geometry.element_blocks();
         let missing = self.damage.missing(logical);
@@ -146,7 +147,8 @@ impl Engine {
         })
     }
 
-    /// Returns true if a stripe cannot be written as a whole, even with its committing blocks.
+    /// Returns true if a stripe cannot be written as a whole, even with the blocks of it that are
+    /// being committed.
     pub(crate) fn is_beyond_repair(&self, logical: u32) -> bool {
         let is_committing = |place| self.memory.is_committing(logical, place);
         self.damage.is_broken(logical) && !self.missing_data(logical).all(is_committing)

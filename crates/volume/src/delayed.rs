@@ -1,19 +1,19 @@
 //! Epochs of delayed parity: their writes, their pending parity, and their ends.
 //!
-//! An epoch holds a range of whole stripes. Its writes go to stripes of its own in free places
-//! ([`owed`]), data only; the maps know nothing of them. So a crash or an abort needs no work,
-//! others read the content of before, and committed blocks share no stripe with blocks without
-//! parity. The end makes pending parity and switches all stripes with one record.
+//! An epoch holds a range of whole stripes. Its data are written to free places ([`owed`]) that the
+//! maps do not know, without parity. So a crash or an abort needs no work, other readers get the
+//! content from before the epoch, and committed blocks share no stripe with blocks without parity.
+//! The end of the epoch makes the pending parity and switches all stripes with one record.
 //!
 //! Invariants:
 //!
 //! * a logical stripe is in at most one epoch, and no other writer has dirty blocks in it;
-//! * blocks with pending parity stay below the epoch's budget, but for the last write, which is not
-//!   answered then, and for stripes that a loss keeps from being whole;
-//! * the stripes of an epoch fit one record, and leave those places free that commits need.
+//! * blocks with pending parity stay within the epoch's budget, except for the last write, which is
+//!   then not answered yet, and for stripes that a loss keeps from being encoded;
+//! * the stripes of an epoch fit one record, and leave the places free that commits need.
 //!
-//! Deliberately not here: clocks. The driver says when to make parity in advance, and ends or
-//! aborts the epochs of silent users.
+//! There are no clocks here: the driver says when to make parity in advance, and ends or aborts the
+//! epochs of silent users.
 
 mod ending;
 mod owed;
@@ -28,39 +28,41 @@ use crate::{
 use pantile_format::Crc64;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Blocks of data that epochs keep in memory so that parity needs no reading: 32 MiB.
+/// Blocks of data that epochs keep in memory so that their parity can be computed without reads: 32
+/// MiB.
 const DATA_BLOCKS_MOST: usize = 8192;
 
-/// Blocks of parity that is made and not written: 64 MiB.
+/// Blocks of parity that is computed and not written: 64 MiB.
 const PARITY_BLOCKS_MOST: usize = 16384;
 
-/// Blocks of stripes whose parity is made and written at a time, unless it is one stripe: 32 MiB.
+/// Blocks of stripes that are being settled (their parity is made and written) at a time, unless it
+/// is one stripe: 32 MiB.
 const SETTLING_BLOCKS_MOST: u64 = 8192;
 
-/// Epochs of a session have the numbers from the session's number times this on.
+/// The number of a session times this is the base of the numbers of its epochs.
 const EPOCHS_OF_SESSION: u64 = 1_000_000;
 
-/// All epochs and what they have in memory.
+/// All epochs, and their blocks in memory.
 #[derive(Debug)]
 pub(crate) struct Delayed {
     epochs: BTreeMap<EpochId, Epoch>,
     stripes: BTreeMap<OwedId, Owed>,
     beginning: BTreeMap<RequestId, EpochId>,
     reads: BTreeMap<u64, EpochRead>,
-    /// Written and not answered, because too much parity is pending.
+    /// Writes that are done and not answered, because too much parity is pending.
     blocked: VecDeque<(RequestId, EpochId)>,
-    /// Requests that wait for a place or a generation, and those behind them.
+    /// Requests that wait for a free place or a generation, and the requests after them.
     stalled: VecDeque<(RequestId, Request)>,
     begun: u64,
     /// Counts writes to stripes.
     writes: u64,
-    /// Stripes with data in memory, by their last write.
+    /// Stripes with data in memory, ordered by their last write.
     in_memory: BTreeSet<(u64, OwedId)>,
     memory: InMemory,
     data_blocks_most: usize,
     parity_blocks_most: usize,
     settling_blocks: u64,
-    /// Stripes that take a place beside the one that their logical stripe has already.
+    /// Stripes whose logical stripe is also mapped to another place.
     extra_places: usize,
     wasted: u64,
 }
@@ -73,18 +75,19 @@ struct Epoch {
     owed_blocks_max: u64,
     state: EpochState,
     stripes: BTreeMap<u32, OwedId>,
-    /// Trimmed as a whole before what is in `stripes` was written.
+    /// Stripes trimmed as a whole before the writes in `stripes`.
     unmapped: BTreeSet<u32>,
-    /// Stripes whose parity is pending and can be made, by the first write that lacks it.
+    /// Stripes whose parity is pending and can be made, by the number of the first write that lacks
+    /// it.
     owed: BTreeMap<u64, OwedId>,
-    /// Those with something lost.
+    /// Stripes of the epoch that have lost a block.
     lost: BTreeSet<OwedId>,
     owed_blocks: u64,
-    /// Stripes that something is being done with.
+    /// The number of stripes with an activity under way.
     active: usize,
-    /// Parity is made of the writes up to this number.
+    /// Parity is made in advance for the writes up to this number.
     advance_through: u64,
-    /// Devices written to since their last flush.
+    /// Devices that were written to since their last flush.
     unflushed: BTreeSet<Slot>,
     round: Option<Round>,
     flushes: Vec<RequestId>,
@@ -96,7 +99,7 @@ struct Epoch {
 #[derive(Debug)]
 struct Round {
     requests: Vec<RequestId>,
-    /// By stripe, the version that is to be written.
+    /// By stripe, the version that must be written.
     stripes: BTreeMap<OwedId, u64>,
     flushing: Option<usize>,
 }
@@ -113,7 +116,7 @@ struct EpochRead {
     buffer: BufferId,
 }
 
-/// The entry of a stripe in the record of an end.
+/// A stripe in the end record of an epoch.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) logical: u32,
@@ -145,12 +148,12 @@ impl Default for Delayed {
 }
 
 impl Delayed {
-    /// Keeps no more in memory than this many blocks of data, and as many of parity.
+    /// Limits the blocks of data and of parity in memory.
     pub(crate) fn keep(&mut self, data_blocks: usize, parity_blocks: usize) {
         (self.data_blocks_most, self.parity_blocks_most) = (data_blocks, parity_blocks);
     }
 
-    /// Places that epochs take beyond those of the user's stripes.
+    /// Returns the number of places that epochs take in addition to those of mapped stripes.
     pub(crate) fn places(&self) -> usize {
         self.extra_places
     }
@@ -160,7 +163,7 @@ impl Delayed {
         self.epochs.is_empty() && self.stripes.is_empty()
     }
 
-    /// Stripes whose parity was written in vain.
+    /// Returns the number of stripes whose parity was written in vain.
     pub(crate) fn wasted_stripes(&self) -> u64 {
         self.wasted
     }
@@ -171,7 +174,8 @@ impl Delayed {
 }
 
 impl Engine {
-    /// Returns the epoch that holds a part of the blocks that others' request writes.
+    /// Returns the epoch that holds some of the blocks that a request from outside of it would
+    /// write.
     pub(crate) fn epoch_in_the_way(&self, request: &Request) -> Option<EpochId> {
         let (first, count) = match request {
             Request::Write { first, contents: buffers, .. } => (*first, buffers.len() as u64),
@@ -187,7 +191,7 @@ impl Engine {
         self.delayed.epochs.iter().find(|(_, epoch)| in_the_way(epoch)).map(|(&id, _)| id)
     }
 
-    /// A request that only epochs have.
+    /// Handles a request of a kind that only epochs have.
     pub(crate) fn delayed_request(&mut self, id: RequestId, request: Request) {
         if !self.delayed.stalled.is_empty() && matches!(request, Request::Within { .. } | Request::End { .. })
         {
@@ -251,11 +255,12 @@ impl Engine {
         };
         self.delayed.epochs.insert(epoch, new);
         self.delayed.beginning.insert(id, epoch);
-        // From now on no other user writes there: when this is answered nothing of it is dirty.
+        // From now on no other user writes to the range, so when the flush is answered nothing in
+        // it is dirty.
         self.flush(id);
     }
 
-    /// Opens an epoch when its beginning is answered.
+    /// Opens an epoch if `reply` answers the flush that it waits for.
     pub(crate) fn begun(&mut self, id: RequestId, reply: Reply) -> Reply {
         let Some(epoch) = self.delayed.beginning.remove(&id) else { return reply };
         let per_stripe = self.geometry.stripe_blocks();
@@ -273,7 +278,7 @@ impl Engine {
         }
     }
 
-    /// Ranges of an epoch's blocks that are lost.
+    /// Returns the ranges of an epoch's blocks that are lost.
     fn losses_within(&self, epoch: EpochId) -> Vec<(UserBlock, u64)> {
         let Some(known) = self.delayed.epochs.get(&epoch) else { return Vec::new() };
         let per_stripe = self.geometry.stripe_blocks();
@@ -328,7 +333,7 @@ impl Engine {
     }
 }
 
-/// Ascending blocks as first and count.
+/// Returns ascending blocks as ranges: first and count.
 pub(crate) fn ranges_of(blocks: impl Iterator<Item = UserBlock>) -> Vec<(UserBlock, u64)> {
     let mut ranges: Vec<(UserBlock, u64)> = Vec::new();
     for block in blocks {

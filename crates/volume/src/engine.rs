@@ -1,7 +1,7 @@
-//! The engine: requests, memory, and the waits between them.
+//! The engine of an open volume: requests, memory, and the order in which work begins.
 //!
-//! A user reads the newest of: dirty memory, memory of the commit under way, the log, the stripe,
-//! zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
+//! A user reads the newest content: from dirty memory, memory of the commit under way, the log, or
+//! the stripe; else zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
 
 mod owner;
 mod reading;
@@ -33,10 +33,10 @@ use crate::{
 };
 use pantile_format::volume::Superblock;
 
-/// Buffers that the engine names start here; the driver's own stay below.
+/// The lowest name that the engine gives a buffer; the driver's own names are below it.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
-/// Blocks that a volume may have in memory by default: 512 MiB.
+/// The blocks that a volume may have in memory by default: 512 MiB.
 const MEMORY_BLOCKS: usize = 1 << 17;
 
 /// An open volume.
@@ -58,7 +58,8 @@ pub(crate) struct Engine {
     pub(crate) damage: Damage,
     pub(crate) members: Members,
     pub(crate) scrubbing: Option<Scrubbing>,
-    /// The last scrub of one device; one that is running may have to wait for its begin.
+    /// The last scrub of one device. A wanted one is here too: it may have to wait before it
+    /// begins.
     pub(crate) device_scrub: Option<DeviceScrub>,
     pub(crate) service: Service,
     pub(crate) records: Records,
@@ -100,7 +101,7 @@ impl Engine {
         })
     }
 
-    /// Enters a new session, whose superblock the caller makes durable before anything else is
+    /// Enters a new session. The caller makes its superblock durable before anything else is
     /// written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
         self.service.opening_mut().believe();
@@ -109,12 +110,12 @@ impl Engine {
         self.records.begin_session(self.maps.generation());
     }
 
-    /// Keeps no more chunk headers in memory than these, beside those in use.
+    /// Limits the chunk headers in memory, beside those in use.
     pub(crate) fn keep_headers(&mut self, most: usize) {
         self.headers.keep_at_most(most);
     }
 
-    /// Has no more blocks in memory than these, but for single stripes that are larger.
+    /// Limits the blocks in memory; single stripes that are larger are still read and written.
     pub(crate) fn keep_within(&mut self, blocks: usize) {
         let room = Room::within(blocks);
         self.reads.set_room(room);
@@ -123,8 +124,8 @@ impl Engine {
         self.delayed.keep(room.epoch_data, room.epoch_parity);
     }
 
-    /// Notes a device that does not answer, or holds nothing, when the volume is opened: it misses
-    /// the writes from a generation on.
+    /// Notes a device that does not answer, or is blank, when the volume is opened: it misses the
+    /// writes from a generation on.
     pub(crate) fn missing_at_start(&mut self, slot: Slot, since: u64) {
         self.lose_member(slot, since);
     }
@@ -148,12 +149,13 @@ impl Engine {
         self.begin_later();
     }
 
-    /// True if nothing is under way.
+    /// Returns true if nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.io.is_idle() && self.reads.are_idle()
     }
 
-    /// True if every device has all that it should have, as far as it was read, and records say so.
+    /// True if every device has everything it should have, as far as it was read, and records say
+    /// so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
         let recorded = !self.records.is_wanted() && !self.snapshots.is_under_way() && self.commit.is_none();
@@ -161,7 +163,7 @@ impl Engine {
         present && recorded && self.damage.is_empty() && !self.service.has_failed()
     }
 
-    /// Serves requests to read from now on: the content of devices is known, and is never written.
+    /// Serves reads from now on, and never writes: the content of the devices is known.
     pub(crate) fn only_read(&mut self) {
         self.service.only_read();
     }
@@ -170,12 +172,12 @@ impl Engine {
         self.service.has_failed_to_verify()
     }
 
-    /// Returns true if something that a present device should hold did not verify.
+    /// Returns true if a device that is present holds something that did not verify.
     pub(crate) fn has_suspects(&self) -> bool {
         !self.damage.is_empty()
     }
 
-    /// Asserts what must hold between events.
+    /// Asserts the invariants that hold between events.
     pub(crate) fn check(&self) {
         self.maps.check(&self.geometry);
         self.check_delayed();
@@ -186,7 +188,7 @@ impl Engine {
         match event {
             Event::Request(id, request) => {
                 self.cleaning.end_rest();
-                // A write gets a record of its own, which proves the last one.
+                // A write gets a record, which proves the last one.
                 if !matches!(request, Request::Read { .. } | Request::Flush) {
                     self.records.need_no_proof();
                 }
@@ -215,12 +217,13 @@ impl Engine {
         self.drive();
     }
 
-    /// True if requests wait until the volume has one state and reports of it stay true.
+    /// True if all requests wait: patches are being written again, or the session began without all
+    /// devices and has no durable record yet.
     pub(crate) fn serves_nobody(&self) -> bool {
         (self.is_redoing() || self.records.is_provisional()) && !self.service.has_failed()
     }
 
-    /// Keeps a request while the volume serves no requests; else returns it.
+    /// Holds a request while the volume serves no requests; otherwise returns it.
     fn hold_request(&mut self, id: RequestId, request: Request) -> Option<Request> {
         if self.serves_nobody() {
             self.service.hold(id, request);
@@ -254,20 +257,20 @@ impl Engine {
         self.drive_rebuild();
         self.drive_scrub();
         if self.records.is_wanted() {
-            // News since then gets into a record.
+            // Notes made since then get into a record.
             self.drive_commit();
         }
         self.give_up_if_stuck();
         self.unblock();
     }
 
-    /// True if it can make nothing durable any more; every request is answered so.
+    /// True if the volume can make nothing durable any more; every request gets this answer.
     pub(crate) fn has_failed(&self) -> bool {
         self.service.has_failed()
     }
 
-    /// Fails a volume that could never serve, because nothing is under way that it waits for. No
-    /// volume comes to this; waiting requests get an answer.
+    /// Fails a volume that waits to serve while nothing is under way. No volume should come to
+    /// this; if one does, waiting requests get an answer.
     fn give_up_if_stuck(&mut self) {
         let works = self.commit.is_some() || self.snapshots.is_under_way() || self.patching.is_going();
         if self.serves_nobody() && !works && self.is_idle() && self.io.is_taken() {
@@ -277,7 +280,7 @@ impl Engine {
         }
     }
 
-    /// The next thing to be done, until there is none.
+    /// Returns the next action for the driver, until there is none.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
         self.io.next_action()
     }
@@ -345,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Answers when everything answered so far is durable.
+    /// Answers a flush when everything answered so far is durable.
     pub(crate) fn flush(&mut self, id: RequestId) {
         if self.service.reads_only() {
             // Nothing was written.
@@ -360,8 +363,8 @@ impl Engine {
         }
     }
 
-    /// Takes new contents, which a function gives by index, and stages the stripes that are dirty
-    /// as a whole then.
+    /// Takes new contents, which a function returns by index, and begins to write stripes ahead
+    /// that are now wholly dirty.
     fn put(&mut self, first: UserBlock, count: u64, content: impl Fn(usize) -> Operand) {
         let per_stripe = self.geometry.stripe_blocks();
         let mut index = 0;
@@ -416,7 +419,7 @@ impl Engine {
                 self.header_read(fetch, cell, logical, mapping, slot, result);
             }
             IoOwner::CommitWrite | IoOwner::CommitFlush => {
-                // A device that cannot write is lost, even if it can read.
+                // A device that cannot be written to is lost, even if it can be read.
                 if *result == IoResult::MediaError {
                     self.device_gone(slot);
                 }
@@ -484,7 +487,8 @@ impl Engine {
         }
     }
 
-    /// A device is lost from the generation on that no flush of it has covered.
+    /// Notes a lost device: it misses the writes from the first generation that no flush of it has
+    /// covered.
     pub(crate) fn device_gone(&mut self, slot: Slot) {
         let now = self.first_unrecorded_generation();
         let since = self.service.opening().since().map_or(now, |since| since.min(now));
@@ -509,7 +513,7 @@ impl Engine {
         self.lose_owed(slot);
     }
 
-    /// Returns true if enough is dirty that a commit should start by itself.
+    /// Returns true if enough blocks are dirty to start a commit without a flush.
     pub(crate) fn above_mark(&self) -> bool {
         self.memory.is_at_mark() || self.stages_need_commit()
     }
@@ -547,7 +551,7 @@ mod tests {
     fn a_stuck_volume_answers_waiting_requests() {
         for is_stuck in [false, true] {
             let mut engine = engine();
-            // No record is to be written that would end this: no opening leaves it so.
+            // No record that would end this is written. No opening leaves an engine in this state.
             if is_stuck {
                 engine.records.begin_provisionally();
                 engine.records.take_wanted();

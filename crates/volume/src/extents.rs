@@ -1,8 +1,8 @@
 //! Ranges that hold something, and ranges that read as zeros because they were never written.
 //!
-//! Taken from the maps and memory alone, nothing is read: a range is called a hole only if it is
-//! one, and a written block of zeros is data. Cost: the stripes of the range, and the blocks of
-//! those with something in memory or in the log.
+//! Ranges are found in the maps and in memory, without reading a device: a range that is called a
+//! hole is one, but a written block of zeros counts as data. Cost: the stripes of the range, and
+//! the blocks of those stripes that are in memory or in the log.
 
 use crate::Operand;
 use crate::UserBlock;
@@ -13,14 +13,14 @@ use crate::engine::Engine;
 pub struct Extent {
     /// The number of blocks.
     pub blocks: u64,
-    /// The range was never written, or not since it was trimmed: it reads as zeros and takes no
-    /// space.
+    /// True if the range was never written, or not since it was trimmed: it reads as zeros and
+    /// takes no space.
     pub hole: bool,
 }
 
 impl Engine {
-    /// The extents of a range, in order, no two neighbours of one kind; cut at the end of the
-    /// volume.
+    /// Returns the extents of a range in order; neighbours are of different kinds. Cut at the end
+    /// of the volume.
     pub(crate) fn extents(&self, first: UserBlock, count: u64) -> Vec<Extent> {
         let end = first.0.saturating_add(count).min(self.geometry.user_blocks());
         let mut extents: Vec<Extent> = Vec::new();

@@ -1,10 +1,11 @@
-//! Getting one block: from its place if it verifies there, else from the others of its codeword.
+//! Fetching one block: from its place if it verifies there, else from the other blocks of its
+//! codeword.
 //!
 //! A block in a stripe and the blocks at the same offset of the stripe's other cells are a codeword
-//! of the volume's code; a block in the log is in a codeword of the log code, or one of t + 1
+//! of the volume's code. A block in the log is part of a codeword of the log code, or one of t + 1
 //! copies. A fetch reads the cheapest set that yields the block with the present losses. Every
-//! block read is verified against its checksum under the generation of the map; one that fails is
-//! lost like one on a dead device, and the rest is planned again.
+//! block that is read is verified by its checksum under the generation in the maps. A block that
+//! fails is lost like one on a dead device, and the fetch is planned again.
 
 use crate::delayed::OwedId;
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 /// Names a fetch within the engine.
 pub(crate) type FetchId = u64;
 
-/// The waiter for a block, and which of its blocks it is.
+/// The requester of a block, and where its result goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requester {
     User(RequestId, usize),
@@ -30,17 +31,17 @@ pub(crate) enum Requester {
         stripe: usize,
         place: u32,
     },
-    /// Old content of a stripe that is written in part, in place.
+    /// Old content of a stripe, for a patch that replaces a part of it.
     Update {
         update: usize,
         place: Place,
     },
-    /// The log's content of a block of a stripe that is patched.
+    /// The content in the log of a block whose stripe is patched.
     PatchOf {
         update: usize,
         place: Place,
     },
-    /// The log's content of a block that goes home.
+    /// The content in the log of a block that goes home.
     Home {
         block: UserBlock,
     },
@@ -49,33 +50,33 @@ pub(crate) enum Requester {
         row: usize,
         index: usize,
     },
-    /// A block of a stripe of an epoch whose parity is made, as of a version of it.
+    /// A block of an epoch's stripe that was settled at this version of the stripe.
     Epoch {
         id: RequestId,
         index: usize,
         owed: OwedId,
         version: u64,
     },
-    /// The content before the epoch of a block that an epoch has not written.
+    /// The content from before the epoch of a block that the epoch has not written.
     Settle {
         owed: OwedId,
         index: usize,
     },
-    /// The check of a cell when a volume is opened.
+    /// The check of a cell while a volume is opened.
     Verify,
-    /// A block of a stripe that is made again for devices that lack it.
+    /// A block of a stripe that is rebuilt for devices that lack it.
     Rebuild {
         logical: u32,
         index: usize,
     },
-    /// A cell of a log row that is made again for a device that lacks it.
+    /// A cell of a log row that is rebuilt for a device that lacks it.
     RebuildRow {
         row: u32,
         cell: usize,
     },
 }
 
-/// Blocks under way of stripes that are verified as a whole: 32 MiB, or one stripe.
+/// The most blocks of stripes that are verified as a whole at a time: 32 MiB, or one stripe.
 const LATER_SPAN_BLOCKS: usize = 8192;
 
 /// Fetches that wait for room while a volume is opened.
@@ -85,7 +86,7 @@ pub(crate) enum Later {
         logical: u32,
         mapping: Mapping,
     },
-    /// A block of a stripe of which some block is bad.
+    /// A block of a stripe in which a block is bad.
     VerifyCell {
         logical: u32,
         mapping: Mapping,
@@ -102,7 +103,7 @@ pub(crate) enum Later {
         stripe: usize,
         place: u32,
     },
-    /// A block of a row that is written again; `row` is its place in the commit.
+    /// A block of a row that is written again; `row` is the index of the row in the commit.
     AgainRow {
         number: u32,
         row: usize,
@@ -111,7 +112,7 @@ pub(crate) enum Later {
 }
 
 impl Later {
-    /// Returns true unless its blocks are written again.
+    /// Returns true if it verifies the last record, rather than gather blocks to write again.
     pub(crate) fn verifies(&self) -> bool {
         !matches!(self, Later::Again { .. } | Later::AgainRow { .. })
     }
@@ -132,15 +133,15 @@ pub(crate) struct Fetch {
     wanted: CellIndex,
     /// Cells that cannot be read: those that are absent, and those that were read and are bad.
     lost: CellSet,
-    /// Cells on slow devices, counted as lost as long as the block can be computed without them.
+    /// Cells on slow devices, treated as lost as long as the block can be computed without them.
     avoided: CellSet,
-    /// Cells on devices that did not have them when that was last asked. A device that is rebuilt
-    /// has them later.
+    /// Cells on devices that did not have them when this was last looked up. A rebuilt device has
+    /// them later.
     absent: CellSet,
     have: BTreeMap<CellIndex, BufferId>,
     /// Reads under way.
     asked: BTreeMap<CellIndex, BufferId>,
-    /// Chunk headers that are waited for.
+    /// The number of chunk headers that are being read.
     headers: usize,
     plan: Option<Arc<Plan>>,
     result: Option<(BufferId, Option<u64>)>,
@@ -154,7 +155,7 @@ pub(crate) struct ChunkSums {
 }
 
 impl Engine {
-    /// Begins to get a block that is mapped to the log or to a stripe.
+    /// Begins to fetch a block that is mapped to the log or to a stripe.
     pub(crate) fn fetch(&mut self, block: UserBlock, requester: Requester) {
         let (word, wanted) = match self.maps.log_place(block) {
             Some(log) => {
@@ -179,7 +180,7 @@ impl Engine {
         self.start(block, requester, word, wanted);
     }
 
-    /// Begins to get a block of a mapped stripe, even if the log has it.
+    /// Begins to fetch a block from its mapped stripe, even if the log has it.
     pub(crate) fn fetch_from_stripe(&mut self, block: UserBlock, requester: Requester) {
         let (logical, place) = self.geometry.locate(block);
         let Some(mapping) = self.maps.mapping(logical) else {
@@ -189,7 +190,7 @@ impl Engine {
         self.fetch_cell(block, requester, logical, mapping, cell, offset);
     }
 
-    /// Begins to get a block of a stripe, of data or parity.
+    /// Begins to fetch a block of a stripe, data or parity.
     pub(crate) fn fetch_cell(
         &mut self,
         block: UserBlock,
@@ -203,7 +204,7 @@ impl Engine {
         self.start(block, requester, Word::Stripe { logical, mapping, offset }, cell);
     }
 
-    /// Begins to get one cell of a log row, data or parity.
+    /// Begins to fetch one cell of a log row, data or parity.
     pub(crate) fn fetch_row_cell(&mut self, number: u32, cell: usize, requester: Requester) {
         let Some(row) = self.maps.row(number).cloned() else { return };
         let address = self.geometry.row_block(number);
@@ -217,13 +218,13 @@ impl Engine {
         self.start(row.any_block(), requester, word, CellIndex(wanted as u32));
     }
 
-    /// Verifies every block of a stripe, parity included.
+    /// Verifies every block of a stripe, including parity.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
         let Some(mapping) = self.maps.mapping(logical) else { return };
         self.reads.fetch_later([Later::VerifyStripe { logical, mapping }]);
     }
 
-    /// Verifies blocks of a stripe each for itself, because not all of them can be read.
+    /// Verifies the blocks of a stripe one by one, because not all of them can be read.
     pub(crate) fn verify_cells(
         &mut self,
         logical: u32,
@@ -238,13 +239,13 @@ impl Engine {
         }));
     }
 
-    /// Every block of a log row is to be read, each for itself.
+    /// Verifies the blocks of a log row one by one.
     pub(crate) fn verify_row(&mut self, number: u32) {
         let cells = self.maps.row(number).map_or(0, |row| row.cells.len());
         self.reads.fetch_later((0..cells).map(|cell| Later::VerifyRowCell { row: number, cell }));
     }
 
-    /// Begins later fetches, as many as can be under way.
+    /// Begins waiting fetches, as many as can be under way.
     pub(crate) fn begin_later(&mut self) {
         self.begin_what_waits();
         if self.verify_failed() {
@@ -281,13 +282,13 @@ impl Engine {
         }
     }
 
-    /// Returns the number of stripes that are verified at a time.
+    /// Returns the number of stripes that can be verified at the same time.
     fn spans_at_once(&self) -> usize {
         let blocks = self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
         (LATER_SPAN_BLOCKS / blocks).max(1)
     }
 
-    /// Begins to get a block of a log row, current or not.
+    /// Begins to fetch a block of a log row, even if the row is not current.
     pub(crate) fn fetch_from_row(&mut self, number: u32, index: usize, requester: Requester) {
         let Some(row) = self.maps.row(number).cloned() else { return };
         let address = self.geometry.row_block(number);
@@ -327,7 +328,7 @@ impl Engine {
         }
     }
 
-    /// The cells of a codeword on devices that do not have it now.
+    /// Returns the cells of a codeword whose devices do not have them now.
     fn absent_cells(&self, word: &Word) -> CellSet {
         let code = self.planner(word).code();
         let is_absent = |&cell: &CellIndex| {
@@ -342,8 +343,9 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_absent).collect::<Vec<CellIndex>>())
     }
 
-    /// Returns the cells of a row of the log on slow devices, for a user's read. Blocks of stripes
-    /// are read together, and come here only if something was wrong.
+    /// Returns the cells of a log row that are on slow devices, for a user's read; empty for other
+    /// codewords. Blocks of stripes are read together ([`crate::span`]) and come here only after a
+    /// fault.
     fn slow_cells(&self, word: &Word, requester: Requester) -> CellSet {
         let code = self.planner(word).code();
         let is_avoided = matches!((word, requester), (Word::Row { .. }, Requester::User(..)));
@@ -351,8 +353,8 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_slow).collect::<Vec<CellIndex>>())
     }
 
-    /// Gives up avoiding slow cells that a block cannot be computed without: they count as there,
-    /// and are read. `false`: none were avoided.
+    /// Makes a fetch read the slow cells that it avoided, because the block cannot be computed
+    /// without them. `false`: it avoided none.
     fn reads_slow_cells(&mut self, id: FetchId) -> bool {
         let Some(fetch) = self.reads.fetch_mut(id) else { return false };
         let had_some = !fetch.avoided.is_empty();
@@ -381,7 +383,7 @@ impl Engine {
         }
     }
 
-    /// The checksum that a cell must have, if it is known.
+    /// Returns the checksum that a cell must have, if it is known.
     fn expected(&self, word: &Word, cell: CellIndex) -> Option<u64> {
         match word {
             Word::Row { cells, .. } => Some(cells[cell.usize()].2),
@@ -389,7 +391,7 @@ impl Engine {
         }
     }
 
-    /// Plans missing blocks and asks for them; finishes if there are none.
+    /// Plans the missing blocks and reads them; ends the fetch if none is missing.
     pub(crate) fn advance(&mut self, id: FetchId) {
         loop {
             let Some(fetch) = self.reads.fetch(id) else { return };
@@ -436,7 +438,7 @@ impl Engine {
         }
     }
 
-    /// Asks for one cell, or for the header that has its checksum. `false`: it is lost, plan again.
+    /// Reads one cell, or the header that has its checksum. `false`: the cell is lost, plan again.
     fn ask(&mut self, id: FetchId, word: &Word, cell: CellIndex) -> bool {
         let (slot, at) = self.cell_place(word, cell);
         if !self.maps.is_present(slot) {
@@ -459,7 +461,7 @@ impl Engine {
         }
         let Word::Stripe { logical, mapping, .. } = word else { unreachable!("rows carry their checksums") };
         if self.known_sums(*mapping, slot).is_some() {
-            // The chunk was rebuilt in part, and the rest could not be.
+            // The chunk was rebuilt in part: the row with this cell could not be.
             self.chunk_is_bad(slot, *logical, *mapping, &IoResult::Checksums(Vec::new()));
             self.lose(id, cell);
             return false;
@@ -476,7 +478,7 @@ impl Engine {
         true
     }
 
-    /// Returns the urgency of a fetch: no user waits for blocks of a device that came.
+    /// Returns the urgency of a fetch: reads for a rebuild are in the background.
     fn urgency_of(&self, id: FetchId) -> Urgency {
         match self.reads.fetch(id).map(|fetch| fetch.requester) {
             Some(Requester::Rebuild { .. } | Requester::RebuildRow { .. }) => Urgency::Background,
@@ -490,12 +492,12 @@ impl Engine {
         }
     }
 
-    /// A cell has been read, or could not be.
+    /// Takes a cell that has been read, or could not be.
     pub(crate) fn cell_read(&mut self, id: FetchId, cell: CellIndex, buffer: BufferId, result: &IoResult) {
         let Some(fetch) = self.reads.fetch_mut(id) else { return };
         fetch.asked.remove(&cell);
         let word = fetch.word.clone();
-        // The expected checksum of a block is forgotten with its device.
+        // If the device was lost meanwhile, the expected checksum is not known any more.
         let is_known = self.expected(&word, cell).is_some();
         let is_kept = is_known && self.reads.fetch(id).is_some_and(|fetch| self.is_kept(fetch));
         let good = match result {
@@ -532,10 +534,10 @@ impl Engine {
         }
     }
 
-    /// Returns true if nothing else can have been written where a fetch reads. A stripe that is
-    /// read is pinned. But an epoch writes its own again in the same place, and a row of the log
-    /// that is let go may be written before its readers are done. Wrong content then says nothing
-    /// about the device.
+    /// Returns true if only the expected content can have been written where a fetch reads. Stripes
+    /// that are read are pinned. But an epoch writes its own stripes again in the same place, and a
+    /// row of the log that became free may be written before its readers are done. Wrong content
+    /// then says nothing about the device.
     fn is_kept(&self, fetch: &Fetch) -> bool {
         match (&fetch.word, fetch.requester) {
             (Word::Stripe { .. }, Requester::Epoch { owed, version, .. }) => {
@@ -546,7 +548,7 @@ impl Engine {
         }
     }
 
-    /// The header of a cell's chunk has been read, or could not be.
+    /// Takes the header of a cell's chunk, which has been read or could not be.
     pub(crate) fn header_read(
         &mut self,
         id: FetchId,
@@ -587,8 +589,8 @@ impl Engine {
         self.noting.count_wrong(slot, u64::from(is_wrong));
     }
 
-    /// Suspects a block that should be good and was not: the next commit writes its stripe again,
-    /// or the stripes of all blocks of its log row.
+    /// Suspects the codeword of a block that should be good and was not. The next commit writes its
+    /// stripe again, or the stripes of all blocks of its log row.
     fn suspect(&mut self, word: &Word) {
         match word {
             Word::Stripe { logical, mapping, .. } => self.suspect_stripe(*logical, *mapping),
@@ -608,7 +610,7 @@ impl Engine {
         }
     }
 
-    /// Everything that the plan reads is there: computes the block if it was not read itself.
+    /// Computes the block from the blocks that the plan reads, unless the block itself was read.
     fn combine(&mut self, id: FetchId) {
         let Some(fetch) = self.reads.fetch(id) else { return };
         let Some(plan) = fetch.plan.clone() else { return };
@@ -663,7 +665,7 @@ impl Engine {
     }
 
     /// Ends a fetch whose block is lost. If the block has moved meanwhile, or a device has been
-    /// rebuilt, it is looked for again.
+    /// rebuilt, it is looked up again.
     fn abandon(&mut self, id: FetchId) {
         let Some(fetch) = self.reads.fetch(id) else { return };
         if !fetch.asked.is_empty() || fetch.headers > 0 {
@@ -683,7 +685,7 @@ impl Engine {
         let absent = self.absent_cells(&fetch.word);
         let returned: Vec<CellIndex> = fetch.absent.iter().filter(|&cell| !absent.contains(cell)).collect();
         if !moved && !returned.is_empty() {
-            // A device that has been rebuilt since may make up for one that was lost since.
+            // A device that has been rebuilt since may replace one that was lost since.
             if let Some(fetch) = self.reads.fetch_mut(id) {
                 returned.iter().for_each(|&cell| fetch.lost.remove(cell));
                 absent.iter().for_each(|cell| fetch.lost.insert(cell));

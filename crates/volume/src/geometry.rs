@@ -1,5 +1,5 @@
-//! The place of each cell: the code laid over the zones that `pantile_format::volume` lays on a
-//! device.
+//! The place of each cell: the columns of the code on the zones of each device, which
+//! `pantile_format::volume` defines.
 
 use crate::{Bearing, DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError, Placement};
@@ -9,17 +9,17 @@ use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Lost cells and wanted cells.
+/// The lost cells and the wanted cells.
 type Pattern = (Vec<CellIndex>, Vec<CellIndex>);
 
 /// Plans kept for stripes.
 const PLANS_MOST: usize = 1024;
 
-/// The placement of log rows, whichever stripes have: most rows are short, and would wear the first
-/// devices.
+/// The placement of log rows, whatever the placement of stripes: most rows are short, so a fixed
+/// placement would wear the first devices.
 const LOG_PLACEMENT: Placement = Placement::ROTATED;
 
-/// The numbers of a volume.
+/// The layout of a volume.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     /// The volume's identity.
@@ -28,18 +28,18 @@ pub struct Geometry {
     pub code: Code,
     /// The placement of columns on devices.
     pub placement: Placement,
-    /// By slot, as if each device ended where it may. They differ only where columns have unlike
-    /// numbers of rows.
+    /// The zones of each slot, for a device of exactly the needed length. They differ only if
+    /// columns have different numbers of rows.
     zones: Vec<Zones>,
-    /// The cells of a stripe that are no user's, in order.
+    /// The cells of a stripe that hold no user data, in order.
     home_cells: Arc<[CellIndex]>,
-    /// For a user's cell another cell that always equals it, where columns stay on their devices:
-    /// placements that rotate spread reads by themselves.
+    /// For a data cell, another cell that always has the same content; only under a fixed
+    /// placement, since placements that rotate spread reads by themselves.
     copies: Arc<BTreeMap<CellIndex, CellIndex>>,
     may_patch: bool,
 }
 
-/// The numbers from which a geometry follows.
+/// The parameters of a new volume.
 #[derive(Clone, Debug)]
 pub struct NewVolume {
     /// The volume's identity.
@@ -52,7 +52,7 @@ pub struct NewVolume {
     pub element_blocks: u32,
     /// Stripes of the user's address space.
     pub logical_stripes: u32,
-    /// Places for stripes beyond those, which writing and merging need.
+    /// Places for stripes beyond the logical ones, for stripes that are written or merged.
     pub spare_stripes: u32,
     /// Rows of the log.
     pub log_rows: u32,
@@ -62,7 +62,7 @@ pub struct NewVolume {
 
 #[cfg(test)]
 impl NewVolume {
-    /// A volume of two devices, for tests.
+    /// Makes the parameters of a volume of two devices, for tests.
     pub(crate) fn small() -> NewVolume {
         NewVolume {
             volume: VolumeId([9; 16]),
@@ -80,8 +80,8 @@ impl NewVolume {
 impl Geometry {
     /// Lays the zones on every device.
     ///
-    /// Errors: `Invalid` with the number that no volume can have: a rotated placement where columns
-    /// cannot change places.
+    /// Errors: `Invalid` with the number that no volume can have, or with a rotated placement if
+    /// the columns of the code are not interchangeable.
     pub fn new(new: NewVolume) -> Result<Geometry, FormatError> {
         let NewVolume { volume, code, placement, .. } = new;
         if placement != Placement::Fixed && !code.columns_are_interchangeable() {
@@ -100,7 +100,7 @@ impl Geometry {
                 journal_blocks: new.journal_blocks,
                 snapshot_blocks: 0,
             };
-            // One that is too long to be counted is refused with the shape.
+            // A snapshot too long for a u32 becomes 0, which the check of the shape refuses.
             shape.snapshot_blocks = u32::try_from(shape.snapshot_blocks_needed()).unwrap_or(0);
             shape.check()?;
             Zones::new(&shape, shape.device_blocks_needed().unwrap_or(0))
@@ -117,71 +117,71 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Returns another cell that always equals a user's, if reads are spread over both: even
-    /// logical stripes read the user's, odd ones the copy.
+    /// Returns another cell with the same content as a data cell, if reads are spread over both.
+    /// Even logical stripes read the data cell, odd ones the copy.
     pub fn copy_of(&self, cell: CellIndex) -> Option<CellIndex> {
         self.copies.get(&cell).copied()
     }
 
-    /// The addresses of a device.
+    /// Returns the zones of a device.
     pub fn zones(&self, slot: Slot) -> &Zones {
         &self.zones[slot.0 as usize]
     }
 
-    /// The numbers that all devices have in common, with the rows of the first.
+    /// Returns the shape of the first device; all but its number of rows is common to all devices.
     pub(crate) fn shape(&self) -> &Shape {
         self.zones[0].shape()
     }
 
-    /// Returns the zones that all devices share: journal, snapshots, log.
+    /// Returns the zones that are the same on all devices: journal, snapshots, log.
     pub(crate) fn common(&self) -> &Zones {
         &self.zones[0]
     }
 
-    /// Blocks per element.
+    /// Returns the number of blocks per element.
     pub fn element_blocks(&self) -> u32 {
         self.shape().element_blocks
     }
 
-    /// Stripes of the user's address space.
+    /// Returns the number of stripes of the user's address space.
     pub fn logical_stripes(&self) -> u32 {
         self.shape().logical_stripes as u32
     }
 
-    /// Places for stripes.
+    /// Returns the number of places for stripes.
     pub fn physical_stripes(&self) -> u32 {
         self.shape().physical_stripes as u32
     }
 
-    /// Rows of the log.
+    /// Returns the number of rows of the log.
     pub fn log_rows(&self) -> u32 {
         self.shape().log_rows
     }
 
-    /// Blocks of the journal on each device.
+    /// Returns the number of blocks of the journal on each device.
     pub fn journal_blocks(&self) -> u32 {
         self.shape().journal_blocks
     }
 
-    /// Blocks that a device needs.
+    /// Returns the number of blocks that a device needs.
     pub fn device_blocks(&self, slot: Slot) -> u64 {
         self.zones(slot).superblock_copy().0 + 1
     }
 
-    /// Devices, one per column.
+    /// Returns the number of devices, one per column.
     pub fn slots(&self) -> usize {
         self.code.columns()
     }
 
-    /// The columns that may be lost.
+    /// Returns the largest number of columns whose loss the code always tolerates.
     pub fn tolerance(&self) -> usize {
         self.code.claim().tolerance
     }
 
-    /// The code of a log row: one block per device, at least the volume's tolerance.
+    /// Returns the code of a log row: one block per device, at least the volume's tolerance.
     ///
-    /// The volume's own if it has one row per column, else an extended Cauchy code (Reed-Solomon
-    /// beyond six parities).
+    /// This is the volume's own code if it has one row per column, else an extended Cauchy code
+    /// (Reed-Solomon beyond six parities).
     pub fn log_code(&self) -> Result<Code, CodeError> {
         let (n, t) = (self.slots(), self.tolerance());
         match self.code.rows_max() {
@@ -191,7 +191,8 @@ impl Geometry {
         }
     }
 
-    /// User blocks of a full log row: the columns before the parity of [`Geometry::log_code`].
+    /// Returns the number of user blocks of a full log row: one per data column of
+    /// [`Geometry::log_code`].
     pub(crate) fn log_data(&self) -> usize {
         match self.code.rows_max() {
             1 => self.code.data().len(),
@@ -199,13 +200,13 @@ impl Geometry {
         }
     }
 
-    /// The column that a slot holds of a physical stripe.
+    /// Returns the column that a slot holds of a physical stripe.
     pub fn column(&self, physical: u32, slot: Slot) -> usize {
         self.placement.column(physical.into(), slot.0 as usize, self.slots())
     }
 
-    /// Returns the header of a device's chunk of a logical stripe that was written to a physical
-    /// one in a generation. `sums`: the checksum of each of its blocks.
+    /// Returns the header of a device's chunk of a logical stripe, as written to a physical stripe
+    /// in a generation. `sums`: the checksums of the chunk's blocks.
     pub fn chunk_header(
         &self,
         slot: Slot,
@@ -224,23 +225,23 @@ impl Geometry {
         }
     }
 
-    /// The slot that holds a column of a physical stripe.
+    /// Returns the slot that holds a column of a physical stripe.
     pub fn slot(&self, physical: u32, column: usize) -> Slot {
         Slot(self.placement.device(physical.into(), column, self.slots()) as u32)
     }
 
-    /// Blocks of the header of a chunk.
+    /// Returns the number of blocks of a chunk's header.
     pub fn header_blocks(&self, slot: Slot) -> u32 {
         let shape = self.zones(slot).shape();
         (shape.chunk_span() - shape.chunk_blocks()) as u32
     }
 
-    /// The first block of a chunk.
+    /// Returns the first block of a chunk.
     pub fn chunk_start(&self, physical: u32, slot: Slot) -> DeviceBlock {
         self.zones(slot).chunk(PhysicalStripe(physical.into())).first
     }
 
-    /// The device and address of one block of a cell.
+    /// Returns the device and address of one block of a cell.
     pub fn cell_block(&self, physical: u32, cell: CellIndex, offset: u32) -> (Slot, DeviceBlock) {
         let place = self.code.cell(cell);
         let slot = self.slot(physical, place.column);
@@ -248,32 +249,34 @@ impl Geometry {
         (slot, self.zones(slot).element(stripe, place.row as u32, offset))
     }
 
-    /// Returns the number of a cell's block within its column: the index of its checksum.
+    /// Returns the index of a cell's block within its column, which is also the index of its
+    /// checksum.
     pub fn index_in_column(&self, cell: CellIndex, offset: u32) -> usize {
         self.code.cell(cell).row * self.element_blocks() as usize + offset as usize
     }
 
-    /// The slot that holds a column of a log row.
+    /// Returns the slot that holds a column of a log row.
     pub fn row_slot(&self, row: u32, column: usize) -> Slot {
         Slot(LOG_PLACEMENT.device(row.into(), column, self.slots()) as u32)
     }
 
-    /// The address of a log row, on every device.
+    /// Returns the address of a log row, which is the same on every device.
     pub fn row_block(&self, row: u32) -> DeviceBlock {
         self.common().log_row(LogRow(row))
     }
 
-    /// User blocks of a stripe.
+    /// Returns the number of user blocks of a stripe.
     pub fn stripe_blocks(&self) -> u64 {
         self.shape().stripe_user_blocks()
     }
 
-    /// User blocks of the volume.
+    /// Returns the number of user blocks of the volume.
     pub fn user_blocks(&self) -> u64 {
         self.shape().user_blocks()
     }
 
-    /// The logical stripe of a user block and its place in it. Home blocks have the places behind.
+    /// Returns the logical stripe of a block and the block's place in it. User blocks have the
+    /// first places, home blocks those behind them.
     pub fn locate(&self, block: UserBlock) -> (u32, u32) {
         let per_stripe = self.stripe_blocks();
         match block.0.checked_sub(self.user_blocks()) {
@@ -285,7 +288,7 @@ impl Geometry {
         }
     }
 
-    /// The cell and the offset in it of a place in a stripe.
+    /// Returns the cell and the offset in it for a place in a stripe.
     pub fn cell_of(&self, place: u32) -> (CellIndex, u32) {
         let (cell, offset) = ((place / self.element_blocks()) as usize, place % self.element_blocks());
         match self.code.data().get(cell) {
@@ -294,7 +297,8 @@ impl Geometry {
         }
     }
 
-    /// The block of a cell of a stripe, as the log counts them: the user's, then home blocks.
+    /// Returns the number under which the log holds a block of a stripe: user blocks come first,
+    /// then home blocks.
     pub(crate) fn block_of(&self, logical: u32, cell: CellIndex, offset: u32) -> UserBlock {
         let (elements, offset) = (u64::from(self.element_blocks()), u64::from(offset));
         match self.code.data_position(cell) {
@@ -309,26 +313,26 @@ impl Geometry {
         }
     }
 
-    /// Returns true if a block of the log is no user's.
+    /// Returns true if a block of the log is a home block, not a user's.
     pub(crate) fn is_home(&self, block: UserBlock) -> bool {
         block.0 >= self.user_blocks()
     }
 
-    /// Blocks of a stripe that are no user's.
+    /// Returns the number of home blocks of a stripe: those that hold no user data.
     pub(crate) fn home_blocks(&self) -> u64 {
         let cells = self.code.cell_count() - self.code.data().len();
         cells as u64 * u64::from(self.element_blocks())
     }
 
-    /// Returns true if stripes can be patched: with parity, and only if any two sets of devices
-    /// that a volume can be opened with share a device, so that every opening knows the last
-    /// record.
+    /// Returns true if stripes can be patched. The code must have parity, and any two sets of
+    /// devices that a volume can be opened with must share a device, so that every opening knows
+    /// the last record.
     pub fn may_patch(&self) -> bool {
         self.may_patch
     }
 
-    /// Computes [`Geometry::may_patch`], in as many steps as the code has cells: once, as every
-    /// entry asks.
+    /// Computes [`Geometry::may_patch`], once, because every entry of a record asks. Cost: one step
+    /// per cell of the code.
     fn is_patchable(&self) -> bool {
         let mut cells: Vec<u64> =
             (0..self.slots()).map(|column| self.code.column_cells(column).count() as u64).collect();
@@ -344,7 +348,7 @@ impl Geometry {
     }
 }
 
-/// Returns a copy of each data cell that has one, in another column.
+/// Returns, for each data cell that has one, its copy in another column.
 fn copies_of(code: &Code) -> BTreeMap<CellIndex, CellIndex> {
     let equal = code.equations().iter().filter_map(|equation| match equation.terms() {
         &[(a, of_a), (b, of_b)] if of_a == of_b => Some((a, b)),
@@ -363,20 +367,20 @@ fn copies_of(code: &Code) -> BTreeMap<CellIndex, CellIndex> {
 pub(crate) struct Planners {
     pub(crate) stripe: Planner,
     pub(crate) row: Planner,
-    /// t + 1 copies of one block.
+    /// Plans for t + 1 copies of one block.
     pub(crate) copies: Planner,
-    /// Losses that stripes, and coded log rows, tolerate.
+    /// Losses that stripes tolerate, and losses that coded log rows tolerate.
     pub(crate) stripes_bear: Bearing,
     pub(crate) rows_bear: Bearing,
-    /// Parity of a stripe, and of a log row.
+    /// Plans of the parity of a stripe, and of a log row.
     pub(crate) encode_stripe: Arc<Plan>,
     pub(crate) encode_row: Arc<Plan>,
     known: BTreeMap<Pattern, Option<Arc<Plan>>>,
 }
 
 impl Planners {
-    /// The cheapest way to the cells of a stripe that are wanted, once for each pattern; `None` if
-    /// there is none.
+    /// Returns the cheapest plan for the wanted cells of a stripe, computed once per pattern;
+    /// `None`: they cannot be recovered.
     pub(crate) fn recover_in_stripe(
         &mut self,
         lost: &CellSet,

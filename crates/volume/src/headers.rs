@@ -1,4 +1,4 @@
-//! Headers of chunks in memory: the checksums that blocks are held against.
+//! Headers of chunks in memory: the checksums by which blocks are verified.
 
 use crate::Slot;
 use crate::fetch::ChunkSums;
@@ -9,30 +9,30 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(crate) struct Headers {
     sums: BTreeMap<(u32, Slot), ChunkSums>,
-    /// The keys of `sums` and perhaps some that are gone, the oldest first.
+    /// The keys of `sums`, oldest first; some may no longer be in `sums`.
     order: VecDeque<(u32, Slot)>,
     most: usize,
 }
 
 impl Headers {
-    /// Keeps no more than these, beside those in use.
+    /// Makes a cache of at most this many headers, beside those in use.
     pub(crate) fn at_most(most: usize) -> Headers {
         Headers { sums: BTreeMap::new(), order: VecDeque::new(), most }
     }
 
-    /// Keeps no more than these from the next one on, beside those in use.
+    /// Limits the headers from the next one on, beside those in use.
     pub(crate) fn keep_at_most(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// The checksums of a chunk, if they are in memory and of this generation.
+    /// Returns the checksums of a chunk, if they are in memory and of this generation.
     pub(crate) fn sums(&self, physical: u32, slot: Slot, generation: u64) -> Option<&ChunkSums> {
         self.sums.get(&(physical, slot)).filter(|sums| sums.generation == generation)
     }
 
     pub(crate) fn keep(&mut self, physical: u32, slot: Slot, sums: ChunkSums, pins: &Pins) {
-        // The oldest go first, but none of a stripe that is being read: its blocks are verified
-        // against them.
+        // The oldest headers are dropped first, but none of a stripe that is being read: its blocks
+        // are verified by them.
         for _ in 0..self.order.len() {
             if self.sums.len() < self.most {
                 break;
@@ -58,7 +58,7 @@ impl Headers {
         self.sums.remove(&(physical, slot));
     }
 
-    /// Forgets all that a device had.
+    /// Forgets the headers of a device.
     pub(crate) fn forget_device(&mut self, slot: Slot) {
         self.sums.retain(|&(_, of), _| of != slot);
     }

@@ -1,8 +1,8 @@
-//! Holders of buffers: a buffer goes back to the driver when its last holder lets it go.
+//! Reference counts of buffers: a buffer goes back to the driver when its last holder releases it.
 //!
-//! Every block that is read or written passes here some times, so the buffers that the engine names
-//! are in a table. Places in it are used again, names are not: the upper half of each has the
-//! number of its use. So a stale name panics instead of naming another buffer.
+//! Every block that is read or written passes here several times, so the buffers that the engine
+//! names are in a table. Indexes into it are used again, names are not: the upper half of a name is
+//! a number that is used once. So a stale name panics instead of naming another buffer.
 
 use crate::{BufferId, ENGINE_BUFFERS};
 use rustc_hash::FxHashMap;
@@ -10,16 +10,16 @@ use rustc_hash::FxHashMap;
 /// The number of holders of each buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
-    /// Buffers that the engine named, by the lower half of the name, with the name.
+    /// The name and count of each buffer that the engine named, by the lower half of the name.
     own: Vec<(BufferId, u32)>,
-    /// Places in `own` that have none.
+    /// Free indexes of `own`.
     free: Vec<u32>,
     /// Buffers that the driver named.
     given: FxHashMap<BufferId, u32>,
 }
 
 impl Holders {
-    /// A new name, held once. `number` was never used for another one.
+    /// Returns a new name with one holder. `number` was never used for another name.
     pub(crate) fn name(&mut self, number: u64) -> BufferId {
         let place = self.free.pop().unwrap_or(self.own.len() as u32);
         let buffer = BufferId(ENGINE_BUFFERS | number << 32 & (ENGINE_BUFFERS - 1) | u64::from(place));
@@ -30,7 +30,7 @@ impl Holders {
         buffer
     }
 
-    /// A buffer of the driver's is held once.
+    /// Adds a buffer of the driver's, with one holder.
     pub(crate) fn adopt(&mut self, buffer: BufferId) {
         self.given.insert(buffer, 1);
     }

@@ -1,7 +1,7 @@
 //! Writes to the ring of the journal, and headers of chunks that records name.
 //!
-//! Invariant: the blocks from the oldest record that the newest durable snapshot does not contain
-//! up to the head are never overwritten.
+//! Invariant: the records that the newest durable snapshot does not contain, from the oldest of
+//! them up to the head of the ring, are never overwritten.
 
 use crate::engine::Engine;
 use crate::fetch::ChunkSums;
@@ -12,10 +12,10 @@ use pantile_format::volume::{BlockRun, ChunkHeader, LogicalStripe, PhysicalStrip
 use pantile_format::{Column, Crc64, Generation};
 
 impl Engine {
-    /// Encodes the next record, as one run or two around the end of the ring, and moves the head
-    /// behind it.
+    /// Encodes the next record and moves the head behind it. Returns one run of blocks, or two if
+    /// the record wraps around the end of the ring.
     ///
-    /// One commit runs at a time, so the record before is durable.
+    /// One commit runs at a time, so the record before it is durable.
     pub(crate) fn write_record(&mut self, changes: &[Change]) -> Vec<(DeviceBlock, Vec<u8>)> {
         let record = Record {
             volume: self.geometry.volume,
@@ -34,7 +34,7 @@ impl Engine {
         runs
     }
 
-    /// Returns true if a snapshot must come before the next record: less than half of the ring is
+    /// Returns true if a snapshot must precede the next record: less than half of the ring is
     /// certain to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
         self.records.is_low(self.geometry.journal_blocks())
@@ -45,7 +45,7 @@ impl Engine {
         self.records.has_free(blocks, self.geometry.journal_blocks())
     }
 
-    /// The header of a chunk, and its digest.
+    /// Returns the header of a chunk, and its digest.
     pub(crate) fn chunk_header(
         &self,
         logical: u32,
@@ -60,8 +60,8 @@ impl Engine {
         (bytes, digest)
     }
 
-    /// The checksums in a header, if it is the one that the map asks for, and while the last record
-    /// is verified the one that it says.
+    /// Returns the checksums in a header, if the header is the one that the map expects. While the
+    /// last record is verified it must also have the digest in that record.
     pub(crate) fn chunk_sums(
         &self,
         bytes: &[u8],
@@ -90,14 +90,14 @@ impl Engine {
     }
 }
 
-/// A code's text as whole blocks.
+/// Returns the text of a code as whole blocks.
 pub(crate) fn definition_bytes(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
     bytes
 }
 
-/// Splits the bytes of a record that begins at a block of the ring into runs.
+/// Splits a record that begins at a block of the ring into runs, at the end of the ring.
 pub(crate) fn record_runs(zones: &Zones, at: u32, bytes: &[u8]) -> Vec<(DeviceBlock, Vec<u8>)> {
     let (front, rest) = zones.record(at, (bytes.len() as u64 / BLOCK_BYTES) as u32);
     let (head, tail) = bytes.split_at((front.blocks * BLOCK_BYTES) as usize);

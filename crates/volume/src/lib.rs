@@ -1,4 +1,4 @@
-//! Decides, never does: a volume as a state machine. Events in, actions out.
+//! A volume as a state machine: events in, actions out. It decides; a driver performs.
 //!
 //! The design, its words and the reasons are in `docs/decisions/0001-volume.md`. This crate knows
 //! no bytes of user data, no files, no clock and no threads. Its formats are defined byte by byte

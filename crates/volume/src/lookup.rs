@@ -1,12 +1,12 @@
-//! Places of blocks, without beginning anything: for drivers that read blocks themselves.
+//! Where blocks are stored, for drivers that read blocks themselves.
 //!
-//! A [`Lookup`] is true at the moment it is given; its places may be overwritten right after.
-//! Therefore it has the checksums. Content that has them was the newest at some moment since the
-//! question, so it is a right answer to a read that was asked before. Other content is no answer;
-//! the driver then makes an ordinary request.
+//! A [`Lookup`] is valid at the moment it is given; its places may be overwritten right after. This
+//! is why it contains the checksums. Content that matches them was the newest at some moment since
+//! the lookup, so it is a right answer to a read that began before. If the content does not match,
+//! the driver makes an ordinary request.
 //!
-//! Blocks of a lost device are given as sums of blocks of others, by the plan that reads of the
-//! engine made for the same cells. Sources that have their checksums are of one stripe and one
+//! Blocks of a lost device are given as sums of blocks of others, by the plan that the engine made
+//! when it read the same cells. Source blocks that match their checksums are of one stripe and one
 //! generation, so their sum is the lost block.
 
 use crate::engine::Engine;
@@ -26,29 +26,30 @@ pub struct Stretch {
     pub slot: Slot,
     /// The first of them.
     pub at: DeviceBlock,
-    /// The generation of their write.
+    /// The generation under which the blocks were written.
     pub generation: u64,
     /// The checksum of each.
     pub checksums: Vec<u64>,
 }
 
-/// Blocks each of which is a sum of blocks that are read.
+/// Blocks to compute, each as a sum of blocks that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mixture {
     /// The number of blocks.
     pub blocks: u32,
-    /// Stretches, the first block of each that is used, and the factors. None: zeros.
+    /// The terms of each sum: index of a stretch, first block of the stretch to use, and factor.
+    /// Without terms the blocks are zeros.
     pub terms: Vec<(usize, u32, Gf)>,
-    /// Their place and their checksums, if memory knows.
+    /// The place of the computed blocks and their checksums, if memory has these.
     pub instead_of: Option<Stretch>,
 }
 
-/// The source of a part of the blocks asked for.
+/// The source of a part of the blocks that were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In a stretch, from this block of it on.
+    /// Read from a stretch: its index, and the first block in it.
     Read(usize, u32),
-    /// In a mixture, from this block of it on.
+    /// Computed in a mixture: its index, and the first block in it.
     Made(usize, u32),
 }
 
@@ -59,7 +60,8 @@ pub struct Lookup {
     pub stretches: Vec<Stretch>,
     /// The sums to compute.
     pub mixtures: Vec<Mixture>,
-    /// The sources of the blocks asked for, in order, with the number of blocks of each.
+    /// The sources of the blocks that were asked for, in order, with the number of blocks from
+    /// each.
     pub parts: Vec<(Source, u32)>,
 }
 
@@ -69,12 +71,12 @@ impl Stretch {
         self.checksums.len() as u32
     }
 
-    /// Returns the length.
+    /// Returns the length in bytes.
     pub fn len_bytes(&self) -> usize {
         self.checksums.len() * BLOCK_BYTES as usize
     }
 
-    /// Each block's seed and checksum, in order.
+    /// Returns the seed and checksum of each block, in order.
     pub fn checks(&self) -> impl Iterator<Item = (Seed, u64)> {
         let seed = |at| Seed { slot: self.slot, address: DeviceBlock(at), generation: self.generation };
         (self.at.0..).map(seed).zip(self.checksums.iter().copied())
@@ -84,20 +86,20 @@ impl Stretch {
 /// Blocks of one cell.
 type CellRange = (CellIndex, Range<u32>);
 
-/// For each of some cells the blocks that are wanted of it, and all between them.
+/// For each cell, the smallest range that has all blocks wanted of it.
 type CellRanges = BTreeMap<CellIndex, Range<u32>>;
 
-/// Place of a cell's blocks among those read.
+/// The place of a cell's blocks in the stretches that are read.
 struct Placed {
     stretch: usize,
-    /// The block of the stretch that the first of them is.
+    /// The index in the stretch of the cell's first block that is read.
     first: u32,
-    /// The block of the cell that it is.
+    /// The offset of this block in the cell.
     start: u32,
 }
 
 impl Placed {
-    /// The stretch, and which of its blocks one of the cell is.
+    /// Returns the stretch of a block of the cell, given by offset, and its index in the stretch.
     fn of(&self, offset: u32) -> (usize, u32) {
         (self.stretch, self.first + (offset - self.start))
     }
@@ -107,7 +109,7 @@ impl Placed {
 struct Making {
     plan: Arc<Plan>,
     wanted: BTreeSet<CellIndex>,
-    /// The blocks of each.
+    /// The range of blocks that is computed of each wanted cell.
     offsets: Range<u32>,
 }
 
@@ -115,7 +117,7 @@ impl Engine {
     /// Returns the places of blocks, if the newest content of each is on devices that have it and
     /// memory has the checksums.
     pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
-        // A volume that puts things away goes on until it gets a request.
+        // A volume at rest cleans its log until it gets a request, so it must get one.
         if !self.service.can_be_read() || self.cleaning.is_at_rest() || self.serves_nobody() || count == 0 {
             return None;
         }
@@ -135,7 +137,7 @@ impl Engine {
         Some(found)
     }
 
-    /// Adds where some blocks of one stripe lie.
+    /// Adds the places of some blocks of one stripe.
     fn look_into(&self, logical: u32, places: Range<u32>, found: &mut Lookup) -> Option<()> {
         let is_newer = self.memory.has_any(logical, places.clone());
         if self.patching.is_locked(logical) || self.is_unread(logical) || is_newer {
@@ -143,7 +145,7 @@ impl Engine {
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();
         let user = |place: u32| UserBlock(first + u64::from(place));
-        // Blocks in the log, and the cells between them.
+        // The blocks in the log, and the ranges of cells between them.
         let mut from_log: Vec<u32> = Vec::new();
         let mut from_cells: Vec<CellRange> = Vec::new();
         let mut at = places.start;
@@ -182,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// Returns the source of each of some cells of a stripe.
+    /// Returns the source of each range of cells of a stripe.
     fn look_into_cells(&self, logical: u32, wanted: &[CellRange], found: &mut Lookup) -> Option<Vec<Source>> {
         if wanted.is_empty() {
             return Some(Vec::new());
@@ -217,7 +219,7 @@ impl Engine {
         wanted.iter().map(source).collect()
     }
 
-    /// Returns the computation of lost cells; `None`: the engine has not planned it before.
+    /// Returns the plan that computes lost cells; `None`: the engine has not made it before.
     fn making_of<'w>(
         &self,
         gone: &CellSet,
@@ -232,7 +234,7 @@ impl Engine {
         Some(Some(Making { plan, wanted, offsets }))
     }
 
-    /// Adds the sums of stretches; returns the mixture of each computed cell.
+    /// Adds the sums that compute lost cells; returns the index of each cell's mixture.
     fn add_mixtures(
         &self,
         mapping: Mapping,
@@ -242,7 +244,7 @@ impl Engine {
     ) -> Option<BTreeMap<CellIndex, usize>> {
         let mut made = BTreeMap::new();
         for step in plan.steps.iter().filter(|step| wanted.contains(&step.target)) {
-            // A step that uses computed cells is left to the engine.
+            // A step that uses other computed cells is left to the engine.
             let term = |(cell, factor): &(CellIndex, Gf)| {
                 let (stretch, first) = placed.get(cell)?.of(offsets.start);
                 Some((stretch, first, *factor))
@@ -255,8 +257,8 @@ impl Engine {
         Some(made)
     }
 
-    /// Adds blocks of cells that are to be read, adjacent ones as one; returns the place of each
-    /// cell's first.
+    /// Adds the cells' blocks to read, adjacent ones as one stretch; returns the place of each
+    /// cell's first block.
     fn add_stretches(
         &self,
         mapping: Mapping,
@@ -285,7 +287,7 @@ impl Engine {
         Some(placed)
     }
 
-    /// Returns the place of a cell's blocks and their checksums, if memory knows.
+    /// Returns the place of a cell's blocks and their checksums, if memory has these.
     fn stretch_of(&self, mapping: Mapping, cell: CellIndex, offsets: &Range<u32>) -> Option<Stretch> {
         let (slot, at) = self.geometry.cell_block(mapping.physical, cell, offsets.start);
         let first = self.geometry.index_in_column(cell, offsets.start);
@@ -312,7 +314,7 @@ impl Engine {
     }
 }
 
-/// More blocks of a cell are wanted.
+/// Extends the range that is wanted of a cell.
 fn widen(ranges: &mut CellRanges, cell: CellIndex, offsets: &Range<u32>) {
     let range = ranges.entry(cell).or_insert_with(|| offsets.clone());
     *range = range.start.min(offsets.start)..range.end.max(offsets.end);

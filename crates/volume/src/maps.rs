@@ -15,35 +15,35 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 
-/// The place of a logical stripe.
+/// The place of a logical stripe: the physical stripe, and the generation written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) physical: u32,
     pub(crate) generation: u64,
 }
 
-/// Logical stripes of one part of the table.
+/// The number of logical stripes in one part of the table.
 const PART_STRIPES: u32 = 256;
 
-/// Parts with at most this many mapped stripes have an entry for each; others have a place for
-/// every stripe.
+/// Parts with at most this many mapped stripes are a sorted list; others are an array with an entry
+/// for every stripe.
 const FEW_STRIPES: usize = 64;
 
-/// The place of each logical stripe. Memory is in proportion to the mapped stripes: a small
+/// The mapping of each logical stripe. Memory is proportional to the mapped stripes: a small
 /// multiple of their size in a snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct StripeTable {
     len: usize,
-    /// Parts in which something is mapped.
+    /// The parts with mapped stripes, by number.
     parts: FxHashMap<u32, Part>,
-    /// Their numbers, in order.
+    /// The numbers of the parts in order.
     order: BTreeSet<u32>,
 }
 
-/// Some consecutive stripes, by their places among them.
+/// Consecutive stripes, indexed by their number within the part.
 #[derive(Clone, Debug)]
 enum Part {
-    /// Ascending; all of them mapped.
+    /// Mapped stripes only, ascending.
     Few(Vec<(u8, Option<Mapping>)>),
     All {
         mapped: usize,
@@ -94,7 +94,7 @@ impl Part {
         }
     }
 
-    /// The first that is mapped, from a place on.
+    /// Returns the first mapped stripe at or after a number.
     fn mapped_from(&self, first: u8) -> Option<(u8, Mapping)> {
         match self {
             Part::Few(few) => {
@@ -120,7 +120,7 @@ impl StripeTable {
         self.parts.get(&number).and_then(|part| *part.get(place))
     }
 
-    /// Maps a stripe, or unmaps it; returns its mapping of before.
+    /// Maps or unmaps a stripe; returns its mapping from before.
     fn set(&mut self, logical: u32, mapping: Option<Mapping>) -> Option<Mapping> {
         assert!((logical as usize) < self.len, "stripe {logical} of {}", self.len);
         let (number, place) = (logical / PART_STRIPES, (logical % PART_STRIPES) as u8);
@@ -139,7 +139,7 @@ impl StripeTable {
         before
     }
 
-    /// The first stripe from one on that is mapped.
+    /// Returns the first mapped stripe at or after a number.
     pub(crate) fn mapped_from(&self, first: u32) -> Option<(u32, Mapping)> {
         let number = first / PART_STRIPES;
         let within = |number: u32, first: u8| {
@@ -150,7 +150,7 @@ impl StripeTable {
         within(number, (first % PART_STRIPES) as u8).or_else(behind)
     }
 
-    /// Every stripe from one to another that is mapped, ascending.
+    /// Returns every mapped stripe of a range, ascending; `last` is included.
     pub(crate) fn mapped_within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, Mapping)> {
         let mut next = Some(first);
         std::iter::from_fn(move || {
@@ -160,13 +160,13 @@ impl StripeTable {
         })
     }
 
-    /// Every stripe that is mapped, ascending.
+    /// Returns every mapped stripe, ascending.
     pub(crate) fn mapped(&self) -> impl Iterator<Item = (u32, Mapping)> {
         self.mapped_within(0, u32::MAX)
     }
 }
 
-/// A part may have an entry for each, or places for all, for the same stripes.
+/// Compares mapped stripes: equal tables may hold a part as a list or as an array.
 impl PartialEq for StripeTable {
     fn eq(&self, other: &StripeTable) -> bool {
         self.len == other.len && self.mapped().eq(other.mapped())
@@ -175,11 +175,11 @@ impl PartialEq for StripeTable {
 
 impl Eq for StripeTable {}
 
-/// A set of numbers, as runs of consecutive ones: its memory depends on the number of gaps, not of
+/// A set of numbers as runs of consecutive ones: its memory depends on the number of gaps, not of
 /// members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
-    /// The last of each run by its first; no two touch.
+    /// The last number of each run by its first; no two runs touch.
     runs: BTreeMap<u32, u32>,
     len: usize,
 }
@@ -197,7 +197,7 @@ impl Numbers {
         self.len
     }
 
-    /// `false`: it was there already.
+    /// Adds a number; `false`: it was there already.
     pub(crate) fn insert(&mut self, number: u32) -> bool {
         let is_new = !self.contains(number);
         if is_new {
@@ -206,7 +206,7 @@ impl Numbers {
         is_new
     }
 
-    /// `false`: it was not there.
+    /// Removes a number; `false`: it was not there.
     pub(crate) fn remove(&mut self, number: u32) -> bool {
         let was_there = self.contains(number);
         if was_there {
@@ -237,7 +237,7 @@ impl Numbers {
         }
     }
 
-    /// The last run that begins at a number or before it.
+    /// Returns the last run that begins at or before a number.
     fn last_run(&self, number: u32) -> Option<(u32, u32)> {
         self.runs.range(..=number).next_back().map(|(&first, &last)| (first, last))
     }
@@ -256,18 +256,18 @@ impl Numbers {
         self.last_run(number).is_some_and(|(_, last)| last >= number)
     }
 
-    /// Ascending.
+    /// Returns all numbers, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         self.runs().flat_map(|(first, last)| first..=last)
     }
 
-    /// The first and the last of each run, ascending.
+    /// Returns the first and the last number of each run, ascending.
     pub(crate) fn runs(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
         self.runs.iter().map(|(&first, &last)| (first, last))
     }
 }
 
-/// A place in the log: the row, and the number among the row's user blocks.
+/// A place in the log: the row, and the index among the row's user blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) row: u32,
@@ -296,17 +296,17 @@ pub(crate) struct Row {
     pub(crate) kind: RowKind,
     pub(crate) generation: u64,
     pub(crate) cells: Vec<RowCell>,
-    /// The user block that each index of the row holds; `None`: one that was forgotten.
+    /// The user block at each index of the row; `None`: the log has forgotten it.
     pub(crate) blocks: Vec<Option<UserBlock>>,
 }
 
 impl Row {
-    /// Returns the number of its current blocks.
+    /// Returns the number of user blocks that are still current in this row.
     pub(crate) fn live(&self) -> usize {
         self.blocks.iter().flatten().count()
     }
 
-    /// A user block that stands for the row where none is meant.
+    /// Returns any user block of the row, for requests that need to name one.
     pub(crate) fn any_block(&self) -> UserBlock {
         self.blocks.iter().flatten().next().copied().expect("a row in use has a live block")
     }
@@ -315,25 +315,25 @@ impl Row {
 /// One change of the maps; a record is a list of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A logical stripe has been written again.
+    /// A logical stripe is written to another place, and mapped there.
     Switch { logical: u32, physical: u32, generation: u64, digests: Vec<Option<Crc64>> },
-    /// Logical stripes read as zeros.
+    /// Logical stripes are unmapped, and read as zeros.
     Unmap { first: u32, count: u32 },
     /// A log row has been written.
     Row { row: u32, content: Row },
-    /// Blocks are no longer in the log: they have moved home or are forgotten.
+    /// Blocks are no longer in the log: they went home or are forgotten.
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
     Member { slot: Slot, state: MemberState },
-    /// An event, or a fault.
+    /// An event, a fault, or another note.
     Note(Note),
-    /// Blocks of a stripe, which the log has, are written home.
+    /// Blocks of a stripe that the log has are written to the stripe.
     Patch(StripePatch),
-    /// A stripe has the content of its patch: the log holds its home blocks no more.
+    /// The patch of a stripe is in place: the log forgets its home blocks.
     WentHome { logical: u32 },
 }
 
-/// A stripe of which some blocks are written home.
+/// A stripe of which some blocks are replaced in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StripePatch {
     pub(crate) logical: u32,
@@ -341,19 +341,19 @@ pub(crate) struct StripePatch {
     pub(crate) chunks: Vec<ChunkPatch>,
 }
 
-/// A chunk of which some blocks are written.
+/// A chunk of which some blocks are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkPatch {
     pub(crate) slot: Slot,
-    /// The digest of its header from then on.
+    /// The digest of its header after the patch.
     pub(crate) digest: Crc64,
-    /// The numbers of its blocks, and their checksums from then on.
+    /// The indexes of these blocks in the chunk, and their checksums after the patch.
     pub(crate) blocks: Vec<(u32, u64)>,
 }
 
 impl StripePatch {
-    /// Returns for each written block of a stripe in a place: device, cell, offset in the cell, and
-    /// checksum.
+    /// Returns device, cell, offset in the cell and checksum of each written block, for a stripe
+    /// that is stored at `physical`.
     pub(crate) fn places<'a>(
         &'a self,
         physical: u32,
@@ -374,29 +374,30 @@ impl StripePatch {
 }
 
 impl Change {
-    /// Returns the generation of the write that it maps.
+    /// Returns the generation of the write that the change maps.
     pub(crate) fn generation(&self) -> Option<u64> {
         match self {
             Change::Switch { generation, .. } => Some(*generation),
             Change::Row { content, .. } => Some(content.generation),
-            // A device that lacks the patch lacks the stripe.
+            // A device that lacks the patch counts as lacking the stripe.
             Change::Patch(patch) => Some(patch.generation),
             _ => None,
         }
     }
 }
 
-/// Everything that survives a restart.
+/// The maps: everything that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {
     stripes: StripeTable,
-    /// Physical stripes without an owner.
+    /// Physical stripes that nothing is mapped to.
     free: Numbers,
     log: BTreeMap<UserBlock, LogPlace>,
-    /// Blocks in the log, by logical stripe; no zeros.
+    /// The number of user blocks in the log by logical stripe; stripes without any have no entry.
     logged: BTreeMap<u32, u32>,
     stripe_blocks: u64,
-    /// Blocks of the log from here on are home blocks, the same number of each stripe.
+    /// The number of user blocks. Higher block numbers in the log are home blocks, `home_blocks` of
+    /// them per stripe.
     user_blocks: u64,
     home_blocks: u64,
     rows: BTreeMap<u32, Row>,
@@ -404,12 +405,12 @@ pub(crate) struct Maps {
     members: Vec<MemberState>,
     /// The next generation.
     generation: u64,
-    /// Events and faults.
+    /// The notes: events and faults.
     notes: Notes,
 }
 
 impl Maps {
-    /// An empty volume: nothing is written.
+    /// Makes the maps of an empty volume: nothing is written.
     pub(crate) fn new(geometry: &Geometry) -> Maps {
         Maps {
             stripes: StripeTable::new(geometry.logical_stripes() as usize),
@@ -465,12 +466,13 @@ impl Maps {
         self.log.len()
     }
 
-    /// Blocks of users that each logical stripe has in the log; no zeros.
+    /// Returns the number of user blocks in the log by logical stripe; stripes without any have no
+    /// entry.
     pub(crate) fn logged(&self) -> &BTreeMap<u32, u32> {
         &self.logged
     }
 
-    /// Blocks of users that a logical stripe has in the log.
+    /// Returns the number of user blocks that a logical stripe has in the log.
     pub(crate) fn logged_of(&self, logical: u32) -> u32 {
         self.logged.get(&logical).copied().unwrap_or(0)
     }
@@ -483,12 +485,12 @@ impl Maps {
         self.rows.get(&number)
     }
 
-    /// A row, if it is still the one that was written with a generation.
+    /// Returns a row, if it is still the one that was written in a generation.
     pub(crate) fn row_as_of(&self, number: u32, generation: u64) -> Option<&Row> {
         self.row(number).filter(|row| row.generation == generation)
     }
 
-    /// The states of devices, by slot.
+    /// Returns the states of devices, by slot.
     pub(crate) fn members(&self) -> &[MemberState] {
         &self.members
     }
@@ -501,29 +503,29 @@ impl Maps {
         &mut self.notes
     }
 
-    /// The next generation.
+    /// Returns the next generation.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Takes a generation for something that is written.
+    /// Returns a new generation for a write.
     pub(crate) fn new_generation(&mut self) -> u64 {
         self.use_generations(1);
         self.generation - 1
     }
 
-    /// Takes this many generations from the next one on.
+    /// Uses up this many generations, beginning with the next one.
     pub(crate) fn use_generations(&mut self, count: usize) {
         self.generation += count as u64;
     }
 
-    /// Takes no generation below this one.
+    /// Gives no generation below this one from now on.
     pub(crate) fn raise_generation(&mut self, least: u64) {
         self.generation = self.generation.max(least);
     }
 
-    /// Notes that a device is lost and misses the writes from a generation on; `false`: it was
-    /// lost.
+    /// Notes that a device is lost and misses the writes from a generation on; `false`: it was lost
+    /// before.
     pub(crate) fn lose(&mut self, slot: Slot, since: u64) -> bool {
         let missed_from = match self.members[slot.0 as usize] {
             MemberState::Lost { .. } => return false,
@@ -534,7 +536,7 @@ impl Maps {
         true
     }
 
-    /// A lost device takes part from now on, and is rebuilt; `false`: it is not lost.
+    /// Admits a lost device, which is rebuilt from now on; `false`: it is not lost.
     pub(crate) fn admit(&mut self, slot: Slot, is_blank: bool) -> bool {
         let MemberState::Lost { missed_from } = self.members[slot.0 as usize] else { return false };
         let missed_until = Generation(self.generation);
@@ -544,21 +546,22 @@ impl Maps {
         true
     }
 
-    /// Rows of a device that is rebuilt are rebuilt ahead of the others, from the first stripe on.
+    /// Notes that these rows of a device are rebuilt ahead of the others, beginning at the first
+    /// stripe.
     pub(crate) fn rebuild_ahead(&mut self, slot: Slot, rows: u64) {
         if let MemberState::Rebuilding { ahead, .. } = &mut self.members[slot.0 as usize] {
             *ahead = RowsAhead { rows, until: LogicalStripe(0) };
         }
     }
 
-    /// A device that is rebuilt has its rows ahead of all stripes before one.
+    /// Notes that a device under rebuild has its rows ahead for all stripes before one.
     pub(crate) fn move_ahead(&mut self, slot: Slot, behind: u32) {
         if let MemberState::Rebuilding { ahead, .. } = &mut self.members[slot.0 as usize] {
             ahead.until = ahead.until.max(LogicalStripe(behind.into()));
         }
     }
 
-    /// Returns the rows that a device rebuilds ahead of the others; none for most.
+    /// Returns the rows that a device rebuilds ahead of the others; none for most devices.
     pub(crate) fn rows_ahead(&self, slot: Slot) -> RowsAhead {
         match self.members[slot.0 as usize] {
             MemberState::Rebuilding { ahead, .. } => ahead,
@@ -566,19 +569,19 @@ impl Maps {
         }
     }
 
-    /// A device that is rebuilt has all stripes before one.
+    /// Notes that a device under rebuild has all stripes before one.
     pub(crate) fn move_cursor(&mut self, slot: Slot, behind: u32) {
         if let MemberState::Rebuilding { cursor, .. } = &mut self.members[slot.0 as usize] {
             *cursor = (*cursor).max(LogicalStripe(behind.into()));
         }
     }
 
-    /// A device has everything.
+    /// Notes that a device has everything.
     pub(crate) fn is_whole(&mut self, slot: Slot) {
         self.members[slot.0 as usize] = MemberState::Present;
     }
 
-    /// Devices are as in other maps.
+    /// Sets the states of all devices.
     pub(crate) fn set_members(&mut self, members: &[MemberState]) {
         self.members = members.to_vec();
     }
@@ -587,7 +590,7 @@ impl Maps {
         self.members[slot.0 as usize] = state;
     }
 
-    /// Loads where a stripe lies; `false`: its place is another's.
+    /// Loads the mapping of a stripe; `false`: its place belongs to another one.
     pub(crate) fn load_stripe(&mut self, logical: u32, mapping: Mapping) -> bool {
         let is_free = self.free.remove(mapping.physical);
         if is_free {
@@ -596,7 +599,8 @@ impl Maps {
         is_free
     }
 
-    /// Loads a row of the log; `false`: it is there already, or one of its blocks is.
+    /// Loads a row of the log; `false`: the row is in use already, or one of its blocks is in
+    /// another row.
     pub(crate) fn load_row(&mut self, number: u32, content: Row) -> bool {
         if !self.free_rows.remove(number) {
             return false;
@@ -626,8 +630,8 @@ impl Maps {
         self.notes.written(first, u64::from(count) * self.stripe_blocks);
     }
 
-    /// Returns true if a volume can write a record of these changes: stripes and rows go to free
-    /// places, or to their own, and the log has all blocks of a patch.
+    /// Returns true if a volume can have written a record of these changes. Stripes and rows must
+    /// go to free places, or to their own, and the log must have all blocks of a patch.
     pub(crate) fn may_become(&self, changes: &[Change], geometry: &Geometry) -> bool {
         let (mut places, mut rows) = (BTreeSet::new(), BTreeSet::new());
         let new_rows = changes.iter().filter_map(|change| match change {
@@ -713,7 +717,7 @@ impl Maps {
         self.log.insert(block, place).is_none()
     }
 
-    /// The stripes that have home blocks in the log.
+    /// Returns the stripes with home blocks in the log: patched, but not known to be home.
     pub(crate) fn on_the_way_home(&self) -> BTreeSet<u32> {
         let homes = self.log.range(UserBlock(self.user_blocks)..);
         homes.map(|(block, _)| ((block.0 - self.user_blocks) / self.home_blocks) as u32).collect()
@@ -743,13 +747,13 @@ impl Maps {
         }
     }
 
-    /// Returns true if a device takes part: it is written to, and read where it has the content.
+    /// Returns true if a device takes part: it is written to, and read if it has the content.
     pub(crate) fn is_present(&self, slot: Slot) -> bool {
         !matches!(self.members[slot.0 as usize], MemberState::Lost { .. })
     }
 
-    /// Returns true if a device has its part of a write with a generation; `logical` for stripes,
-    /// `None` for log rows.
+    /// Returns true if a device has its part of a write of a generation; `logical` is `None` for
+    /// log rows.
     pub(crate) fn has(&self, slot: Slot, generation: u64, logical: Option<u32>) -> bool {
         let (member, generation) = (self.members[slot.0 as usize], Generation(generation));
         match logical {
@@ -764,7 +768,7 @@ impl Maps {
         member.has_row(Generation(generation), LogicalStripe(logical.into()), row)
     }
 
-    /// Returns true if a device has its chunk of a stripe, or rows of it that were rebuilt ahead.
+    /// Returns true if a device has its chunk of a stripe, or at least the rows rebuilt ahead.
     pub(crate) fn has_some(&self, slot: Slot, generation: u64, logical: u32) -> bool {
         let is_ahead = LogicalStripe(logical.into()) < self.rows_ahead(slot).until;
         is_ahead || self.has(slot, generation, Some(logical))
@@ -775,12 +779,12 @@ impl Maps {
         self.members.iter().all(|state| *state == MemberState::Present)
     }
 
-    /// The slots that cannot be read at all.
+    /// Returns the slots of lost devices, which cannot be read at all.
     pub(crate) fn absent(&self) -> Vec<Slot> {
         (0..self.members.len() as u32).map(Slot).filter(|&slot| !self.is_present(slot)).collect()
     }
 
-    /// Asserts the invariants; cheap enough for the simulation, not for every commit of a large
+    /// Asserts the invariants. Cheap enough for the simulation, but not for every commit of a large
     /// volume.
     pub(crate) fn check(&self, geometry: &Geometry) {
         let mut owned = BTreeSet::new();
@@ -839,7 +843,7 @@ mod tests {
         for step in 0..4000u32 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let logical = (state >> 12) % len;
-            // Fuller in the first half, emptier in the second.
+            // The table fills in the first half and empties in the second.
             let full = (state >> 8) % 4 < if step < 2000 { 3 } else { 1 };
             let mapping = full.then_some(Mapping { physical: step, generation: u64::from(state) });
             assert_eq!(table.set(logical, mapping), std::mem::replace(&mut model[logical as usize], mapping));
@@ -868,7 +872,7 @@ mod tests {
         let geometry = geometry(1 << 31, 1 << 20);
         let mut maps = Maps::new(&geometry);
         assert_eq!((maps.free.runs.len(), maps.free_rows.runs.len(), maps.stripes.parts.len()), (1, 1, 0));
-        // One stripe of each part is mapped: each takes a few times its 24 bytes of a snapshot.
+        // One stripe of each part is mapped: each takes a few times its 24 bytes in a snapshot.
         for part in 0..1000 {
             let logical = 1_000_000 * part + 255;
             let digests = Vec::new();
@@ -884,7 +888,7 @@ mod tests {
 
     #[test]
     fn entries_cost_what_they_are_long() {
-        // Not in a day, if each of them went through the stripes that it names.
+        // If each change went through the stripes that it names, this would take more than a day.
         let stripes = 1 << 31;
         let mut maps = Maps::new(&geometry(stripes, 0));
         for nth in 0..100_000 {

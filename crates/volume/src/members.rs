@@ -1,26 +1,26 @@
-//! Members: devices that come back or are new, and their rebuild.
+//! Devices that come back or are new, and their rebuild.
 //!
-//! A device that comes takes part from a moment on in which nothing is being made durable: it
-//! becomes *rebuilding*, misses the generations from its loss up to that moment, and gets the maps
-//! as a snapshot. From then on it gets every record and every write. The blocks that it lacks are
-//! made again in their mapped places, log rows first, then stripes in order, several devices
+//! A device that comes is admitted at a moment when no commit or snapshot is under way. It becomes
+//! *rebuilding*, misses the generations from its loss up to that moment, and gets the maps as a
+//! snapshot. From then on it gets every record and every write. The blocks that it lacks are
+//! rebuilt in their mapped places: log rows first, then stripes in order, for several devices
 //! together:
 //!
 //! * nothing that the maps point to is overwritten: on this device these places hold nothing of
 //!   use;
-//! * places are pinned while they are written, so that none becomes another's meanwhile;
-//! * stripes are read, made and written at the same time, as many as the window holds; a flush now
-//!   and then goes on beside them;
-//! * the cursor moves behind stripes that are written and flushed, and gets into a record now and
-//!   then, so that a restart goes on there.
+//! * places are pinned while they are written, so that no stripe takes them meanwhile;
+//! * stripes are read, computed and written at the same time, as many as the window holds; flushes
+//!   now and then run beside them;
+//! * the cursor moves behind stripes that are written and flushed, and is recorded now and then, so
+//!   that a restart continues there.
 //!
-//! A stripe that a commit writes in between is written to the device like to any other and needs no
-//! rebuilding.
+//! A stripe that a commit writes meanwhile is written to this device too, and needs no rebuilding.
 //!
-//! Where a few rows raise what every stripe tolerates ([`Bearing::cells_ahead`](crate::Bearing)),
-//! a first pass writes these alone, with headers that say so, and the volume is safe against one
-//! more loss long before it is whole. The pass has a cursor of its own, which the member's state
-//! keeps. The second pass writes whole chunks over them.
+//! If a few rows raise the number of losses that every stripe tolerates
+//! ([`Bearing::cells_ahead`](crate::Bearing)), a first pass writes these rows alone, with headers
+//! that say so. The volume then tolerates one more loss long before the device is whole. The first
+//! pass has its own cursor, which is part of the member's state. The second pass writes whole
+//! chunks over these rows.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
@@ -33,29 +33,29 @@ use pantile_code::CellIndex;
 use pantile_format::volume::{EventKind, HistoryId, MemberState, NOT_STORED, RecordNumber};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks made again at a time: 8 MiB. When fewer than half of them are under way, more are begun.
+/// Blocks rebuilt at a time: 8 MiB. When fewer than half of them are under way, more are begun.
 const WINDOW_BLOCKS: u64 = 2048;
 
-/// Blocks made again between two flushes: 16 MiB.
+/// Blocks rebuilt between two flushes: 16 MiB.
 const FLUSHED_BLOCKS: u64 = 1 << 12;
 
-/// Blocks made again between two records of the cursor: 32 MiB, which are made once more after a
+/// Blocks rebuilt between two records of the cursor: 32 MiB, which are rebuilt once more after a
 /// crash. A record costs a flush.
 const RECORDED_BLOCKS: u64 = 1 << 13;
 
 /// Rebuild of devices.
 #[derive(Debug, Default)]
 struct Rebuild {
-    /// The devices that the work under way is for. One that is lost leaves.
+    /// The devices that the rebuild under way is for. One that is lost is removed.
     slots: BTreeSet<Slot>,
     /// Devices whose log rows are all written.
     rows_done: BTreeSet<Slot>,
-    /// The next log row to look at.
+    /// The next log row to check.
     next_row: u32,
     rows: BTreeMap<(u32, usize), (Slot, DeviceBlock)>,
-    /// Content that rows are made of, until they are flushed.
+    /// Content from which rows are computed, held until the rows are flushed.
     buffers: Vec<BufferId>,
-    /// Rows under way, and the flush after them.
+    /// The number of parts of the rows under way.
     rows_outstanding: usize,
     rows_flushing: bool,
     /// The pass under way; `None`: not chosen yet.
@@ -65,7 +65,7 @@ struct Rebuild {
     /// Logical stripes under way.
     stripes: BTreeMap<u32, StripeAgain>,
     blocks_under_way: u64,
-    /// A flush of rebuilt blocks, or of nothing.
+    /// The flush under way; `None`: no flush.
     flush: Option<Flush>,
     blocks_since_flush: u64,
     blocks_since_record: u64,
@@ -73,10 +73,10 @@ struct Rebuild {
     blocks_written: u64,
 }
 
-/// Chunks, or parts of them, that are rebuilt from the first stripe to the last.
+/// The part of the chunks that is rebuilt, from the first stripe to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
-    /// The rows with which every stripe tolerates one more loss.
+    /// The rows after which every stripe tolerates one more loss.
     Ahead,
     /// Whole chunks.
     Whole,
@@ -87,7 +87,7 @@ struct StripeAgain {
     mapping: Mapping,
     /// The devices, and the rows of their columns that are written, ascending.
     slots: Vec<(Slot, Vec<usize>)>,
-    /// Row by row, of one device after the other.
+    /// The blocks that are rebuilt, device by device, each row by row.
     places: Vec<Place>,
     content: Vec<Option<Operand>>,
     missing: usize,
@@ -99,7 +99,7 @@ struct StripeAgain {
 struct Flush {
     outstanding: usize,
     pass: Pass,
-    /// Logical stripes before this one are on them when it is done.
+    /// Logical stripes before this one are durable on the devices once the flush is done.
     behind: u32,
 }
 
@@ -108,25 +108,26 @@ impl Rebuild {
         self.rows_outstanding == 0 && self.stripes.is_empty() && self.flush.is_none()
     }
 
-    /// All logical stripes before this one are written.
+    /// Returns the first logical stripe that is not written yet.
     fn behind(&self) -> u32 {
         self.stripes.keys().next().copied().unwrap_or(self.next)
     }
 }
 
-/// Properties of devices beside their states, which are in the maps.
+/// Properties of devices other than their states, which are in the maps.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
-    /// Devices that have come and take part from the next moment on in which nothing is being made
-    /// durable. All are lost until then.
+    /// Devices that have come and are admitted at the next moment when no commit or snapshot is
+    /// under way. All of them are lost until then.
     arrivals: BTreeMap<Slot, Found>,
     rebuild: Option<Rebuild>,
-    /// By device, the first record that says what has been rebuilt of it; a restart before that
-    /// record is durable knows less.
+    /// By device, the first record that says what has been rebuilt of it. After a restart before
+    /// that record is durable the volume knows of less.
     recorded_in: BTreeMap<Slot, RecordNumber>,
-    /// The pace of each slow device: this many times as long as the others, more than once.
+    /// The pace of each slow device: a read takes this many times as long as on the others, at
+    /// least twice.
     pace: BTreeMap<Slot, u32>,
-    /// Devices that were here when the volume was opened, ran separately and take no part.
+    /// Devices that were present when the volume was opened, but ran separately and take no part.
     apart: Vec<(Slot, HistoryId)>,
 }
 
@@ -135,7 +136,7 @@ impl Members {
         !self.arrivals.is_empty()
     }
 
-    /// Forgets the work and the pace of a device that is lost.
+    /// Forgets the rebuild and the pace of a device that is lost.
     pub(crate) fn lose(&mut self, slot: Slot) {
         self.arrivals.remove(&slot);
         self.recorded_in.remove(&slot);
@@ -146,23 +147,24 @@ impl Members {
         }
     }
 
-    /// Returns the devices of which no record up to the last says what has been rebuilt.
+    /// Returns the devices whose rebuilt rows or stripes no record up to `last` mentions.
     pub(crate) fn unrecorded(&self, last: RecordNumber) -> BTreeSet<Slot> {
         let unrecorded = self.recorded_in.iter().filter(|(_, record)| **record > last);
         unrecorded.map(|(&slot, _)| slot).collect()
     }
 
-    /// Blocks written to devices that came.
+    /// Returns the number of blocks rebuilt on devices that came.
     pub(crate) fn rebuilt_blocks(&self) -> u64 {
         self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written)
     }
 
-    /// Returns true if a rebuild is further than any record says.
+    /// Returns true if a rebuild has progressed further than any record says.
     pub(crate) fn have_unrecorded_rebuild(&self) -> bool {
         self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
     }
 
-    /// Sets the pace of a device: this many times as long as the others; 1: as long.
+    /// Sets the pace of a device: a read takes this many times as long as on the others; 1: as
+    /// long.
     pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
         match times {
             0 | 1 => _ = self.pace.remove(&slot),
@@ -170,7 +172,7 @@ impl Members {
         }
     }
 
-    /// Devices that are slower than the others.
+    /// Returns the devices that are slower than the others.
     pub(crate) fn slow(&self) -> impl ExactSizeIterator<Item = Slot> {
         self.pace.keys().copied()
     }
@@ -179,7 +181,7 @@ impl Members {
         self.pace.contains_key(&slot)
     }
 
-    /// Returns the pace of a device: this many times as long as the others.
+    /// Returns the pace of a device: a read takes this many times as long as on the others.
     pub(crate) fn pace(&self, slot: Slot) -> u32 {
         self.pace.get(&slot).copied().unwrap_or(1)
     }
@@ -199,18 +201,18 @@ impl Engine {
         self.records.begin_provisionally();
     }
 
-    /// A device answers in a slot that was lost.
+    /// Notes that a device answers in a slot that was lost.
     pub(crate) fn device_came(&mut self, slot: Slot, found: Found) {
         let known = self.maps.members().get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
             self.members.arrivals.insert(slot, found);
-            // If a superblock must be written first, flushes wait for it: an orderly end lets the
-            // device in.
+            // If a superblock must be written first, flushes wait for it, so a volume that is
+            // closed in order has admitted the device.
             self.records.want_if(self.snapshots.is_closed());
         }
     }
 
-    /// Lets those take part that have come. Nothing is being made durable.
+    /// Admits the devices that have come. No commit or snapshot is under way.
     pub(crate) fn admit_arrivals(&mut self) {
         for (slot, found) in std::mem::take(&mut self.members.arrivals) {
             if !self.maps.admit(slot, found == Found::Blank) {
@@ -225,7 +227,7 @@ impl Engine {
         self.damage.retry_broken();
     }
 
-    /// The devices that are being rebuilt, and how far each is.
+    /// Returns the devices under rebuild, and the first stripe that each lacks.
     fn rebuilding(&self) -> Vec<(Slot, u32)> {
         let members = (0..).map(Slot).zip(self.maps.members());
         members
@@ -236,8 +238,8 @@ impl Engine {
             .collect()
     }
 
-    /// Returns true if stripes that are not rebuilt yet can be read with a device that is absent,
-    /// and without it cannot.
+    /// Returns true if stripes that are not rebuilt yet can be read only with a device that is
+    /// absent.
     fn needs_absent(&self) -> bool {
         if self.maps.absent().is_empty() {
             return false;
@@ -248,7 +250,7 @@ impl Engine {
         !self.planners.stripes_bear.bears_but(&lacking, &there)
     }
 
-    /// Begins work that can begin.
+    /// Begins rebuild work that can begin.
     pub(crate) fn drive_rebuild(&mut self) {
         while !self.service.has_failed() {
             let rebuilding = self.rebuilding();
@@ -256,7 +258,7 @@ impl Engine {
             let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();
             if slots.is_empty() || slots != rebuild.slots {
                 if !rebuild.is_idle() {
-                    // A new device waits until the work begun for others is done.
+                    // A new device waits until the work begun for the others is done.
                     self.members.rebuild = Some(rebuild);
                     return;
                 }
@@ -264,7 +266,7 @@ impl Engine {
                     return;
                 }
                 if !slots.is_subset(&rebuild.slots) {
-                    // A new device lacks rows that have been passed.
+                    // A new device lacks rows that the rebuild has passed.
                     rebuild.next_row = 0;
                 }
                 rebuild.rows_done.retain(|slot| slots.contains(slot));
@@ -272,12 +274,12 @@ impl Engine {
                 rebuild.pass = None;
             }
             if rebuild.is_idle() && self.needs_absent() {
-                // What cannot be read now comes back with an absent device.
+                // Blocks that cannot be read now become readable when the absent device comes back.
                 self.members.rebuild = Some(rebuild);
                 return;
             }
             if self.is_redoing() || rebuild.rows_outstanding > 0 {
-                // It goes on when writes under way are done.
+                // The rebuild goes on when these writes are done.
                 self.members.rebuild = Some(rebuild);
                 return;
             }
@@ -314,10 +316,11 @@ impl Engine {
                 continue;
             }
             if !self.members.unrecorded(self.records.last()).is_empty() {
-                // A few rows are safe before many are begun.
+                // The rows rebuilt ahead are recorded before the many other rows are begun.
                 self.members.rebuild = Some(rebuild);
                 if self.commit.is_none() && !self.records.is_wanted() {
-                    // The commit that was under way was undone, or a snapshot took its place.
+                    // The commit that would have recorded them was undone, or a snapshot took its
+                    // place.
                     self.records.want();
                     self.drive_commit();
                 }
@@ -332,7 +335,7 @@ impl Engine {
 
     /// Wants a record of what has been rebuilt.
     fn record_rebuilt(&mut self) {
-        // A commit under way says what was before.
+        // A commit under way has the state from before, so the record after it counts.
         let next = RecordNumber(self.records.next().0 + u64::from(self.commit.is_some()));
         let slots = self.members.rebuild.iter().flat_map(|rebuild| rebuild.slots.iter().copied());
         let recorded = slots.map(|slot| (slot, next)).collect::<Vec<_>>();
@@ -340,8 +343,8 @@ impl Engine {
         self.records.want();
     }
 
-    /// Chooses the rows that devices rebuild ahead, if that is worth a pass of its own and no
-    /// earlier choice stands.
+    /// Chooses the rows that devices rebuild ahead, if they are worth a pass of their own and none
+    /// were chosen before.
     fn choose_pass(&mut self, slots: &BTreeSet<Slot>) -> Pass {
         let ends = self.geometry.logical_stripes();
         if slots.iter().all(|&slot| self.maps.rows_ahead(slot).rows == 0) {
@@ -358,7 +361,7 @@ impl Engine {
         }
     }
 
-    /// Returns the first logical stripe that some of the devices lack, of a pass.
+    /// Returns the first logical stripe that some of the devices still lack in a pass.
     fn cursor(&self, slots: &BTreeSet<Slot>, pass: Pass) -> u32 {
         let cursor = |&slot: &Slot| match (pass, self.maps.members()[slot.0 as usize]) {
             (Pass::Whole, MemberState::Rebuilding { cursor, .. }) => Some(cursor.0 as u32),
@@ -370,7 +373,7 @@ impl Engine {
         slots.iter().filter_map(cursor).min().unwrap_or(self.geometry.logical_stripes())
     }
 
-    /// Returns the rows that a pass writes of a device's column.
+    /// Returns the rows of a device's column that a pass writes.
     fn rows_of_pass(&self, slot: Slot, physical: u32, pass: Pass) -> Vec<usize> {
         let rows = 0..self.geometry.code.rows(self.geometry.column(physical, slot));
         let ahead = self.maps.rows_ahead(slot).rows;
@@ -380,7 +383,7 @@ impl Engine {
         }
     }
 
-    /// Makes the next rows again.
+    /// Rebuilds the next log rows.
     fn rebuild_rows(&mut self, mut rebuild: Rebuild) {
         let mut wanted: Vec<(u32, usize)> = Vec::new();
         let mut next = None;
@@ -406,7 +409,7 @@ impl Engine {
         self.rebuild_part_done();
     }
 
-    /// Takes a cell of a row; `None`: it is lost.
+    /// Takes a cell of a log row and writes it; `None`: it is lost.
     pub(crate) fn rebuilt_row_cell(&mut self, row: u32, cell: usize, content: Option<Operand>) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let place = rebuild.rows.remove(&(row, cell));
@@ -417,7 +420,7 @@ impl Engine {
                 }
                 rebuild.blocks_written += 1;
                 self.row_block_is_good(slot, row);
-                // The part that is done is this write from now on.
+                // The part under way ends with this write.
                 let io = self.io.new_io(slot, IoOwner::RebuildRow);
                 let (pieces, urgency) = (vec![Piece::Block(content)], Urgency::Background);
                 self.io.act(Action::Write { io, slot, at, pieces, urgency });
@@ -436,14 +439,14 @@ impl Engine {
         }
     }
 
-    /// Makes the next stripes again, if few are under way.
+    /// Rebuilds the next stripes, if few are under way.
     fn rebuild_stripes(&mut self, mut rebuild: Rebuild, pass: Pass) {
         let mut reads: Vec<(u32, Vec<Place>)> = Vec::new();
         let most = if rebuild.blocks_under_way < WINDOW_BLOCKS / 2 { WINDOW_BLOCKS } else { 0 };
         while rebuild.next < self.geometry.logical_stripes() && rebuild.blocks_under_way < most {
             let logical = rebuild.next;
             if self.patching.is_locked(logical) {
-                // It goes on when writes under way are done.
+                // It goes on when the writes of the patch are done.
                 break;
             }
             rebuild.next += 1;
@@ -482,7 +485,7 @@ impl Engine {
         }
     }
 
-    /// Flushes rebuilt blocks, now and then and at the end; `true`: the cursor has moved already.
+    /// Flushes rebuilt blocks now and then and at the end; `true`: the cursor has moved already.
     fn flush_rebuild(&mut self, pass: Pass) -> bool {
         let ends = self.geometry.logical_stripes();
         let Some(rebuild) = &self.members.rebuild else { return false };
@@ -514,7 +517,7 @@ impl Engine {
         }
         let generation = stripe.mapping.generation;
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
-            // Too much is lost to rebuild the stripe. Its lost data blocks are found when it is
+            // Too much is lost to rebuild the stripe. Its lost data blocks are noted when it is
             // written again.
             for (slot, _) in stripe.slots.clone() {
                 self.was_not_made_again(slot, logical.into());
@@ -531,7 +534,7 @@ impl Engine {
         self.io.compute(JobOwner::RebuildStripe(logical), Compute { checksums, ..Compute::default() });
     }
 
-    /// The checksums of a stripe's blocks are there: writes its chunks.
+    /// Takes the checksums of a stripe's blocks, and writes the chunks.
     pub(crate) fn rebuild_computed(&mut self, logical: u32, computed: &Computed) {
         let Computed { checksums: sums, .. } = computed;
         let Some(rebuild) = &self.members.rebuild else { return };
@@ -542,7 +545,7 @@ impl Engine {
         let mut whole = Vec::new();
         let mut from = 0;
         for (slot, rows) in slots {
-            // Places were laid out slot by slot, each in the order of its chunk.
+            // Places are ordered by slot, and within a slot in the order of its chunk.
             let (slot, range) = (*slot, from..from + rows.len() * elements);
             from = range.end;
             if !self.maps.is_present(slot) {
@@ -609,7 +612,7 @@ impl Engine {
         }
     }
 
-    /// A stripe is written, or cannot be.
+    /// Ends a stripe that is written, or cannot be.
     fn rebuilt_stripe(&mut self, logical: u32) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(stripe) = rebuild.stripes.remove(&logical) else { return };
@@ -618,7 +621,7 @@ impl Engine {
         self.pins.unpin(stripe.mapping.physical);
     }
 
-    /// Moves the cursor: all that was made again before a flush began is on the devices.
+    /// Moves the cursor: everything rebuilt before the flush began is durable on the devices.
     fn rebuild_flushed(&mut self) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         let Some(flush) = rebuild.flush.take() else { return };
@@ -637,7 +640,7 @@ impl Engine {
         }
     }
 
-    /// Ends a part of the rows under way; after all of them they are flushed.
+    /// Ends a part of the log rows under way; after the last part they are flushed.
     fn rebuild_part_done(&mut self) {
         let Some(rebuild) = &mut self.members.rebuild else { return };
         rebuild.rows_outstanding -= 1;

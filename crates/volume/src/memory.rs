@@ -1,8 +1,8 @@
-//! Written content in memory until it is durable, and the requests that wait for it.
+//! Written content in memory until it is durable, and the requests that wait until then.
 //!
-//! Content has three ages: *dirty*, as users write it; *committing*, sealed for one
-//! commit after another; *taken*, by the commit under way. The newest that has a block counts, and
-//! a trim of a whole stripe is older than the blocks of its age.
+//! Content has three ages: *dirty*, as users write it; *committing*, sealed for one commit after
+//! another; *taken*, by the commit under way. The newest age that has a block counts. Within an
+//! age, a trim of a whole stripe is older than the blocks.
 //!
 //! A stripe is in at most one of committing and taken. A flush waits for blocks that were dirty
 //! when it came, a write only while memory is full.
@@ -13,26 +13,26 @@ use crate::{Operand, RequestId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Dirty blocks that start a commit without a flush: 16 MiB.
+/// The number of dirty blocks that start a commit without a flush: 16 MiB.
 pub const DIRTY_BLOCKS_MARK: usize = 4096;
 
-/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there
-/// are fewer: 128 MiB.
+/// The number of blocks in memory, dirty or being made durable, beyond which answers to writes
+/// wait: 128 MiB.
 pub const DIRTY_BLOCKS_MOST: usize = 8 * DIRTY_BLOCKS_MARK;
 
-/// Bytes of a record that name a run of stripes which are trimmed.
+/// Bytes in a record for a run of trimmed stripes.
 const TRIM_BYTES: u64 = 24 + 24;
 
 /// Content of one age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
-    /// `Zeros` for a block trimmed by itself.
+    /// The written blocks; `Zeros` for a block that was trimmed alone.
     pub(crate) blocks: Contents,
-    /// Logical stripes trimmed as a whole, before the writes in `blocks`.
+    /// Logical stripes that were trimmed as a whole, before the writes in `blocks`.
     pub(crate) unmapped: BTreeSet<u32>,
-    /// Logical stripes that are written ahead as they are in `blocks`.
+    /// Logical stripes whose `blocks` are being written ahead of the commit, or are already.
     staged: BTreeMap<u32, StageId>,
-    /// Logical stripes that will be, when less is under way.
+    /// Logical stripes that will be written ahead when less is under way.
     unstaged: BTreeSet<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Dirty {
         self.blocks.is_empty() && self.unmapped.is_empty()
     }
 
-    /// The content of a block, if it is here.
+    /// Returns the content of a block, if this age has it.
     pub(crate) fn content(&self, logical: u32, place: u32) -> Option<Operand> {
         let trimmed = || self.unmapped.contains(&logical).then_some(Operand::Zeros);
         self.blocks.get((logical, place)).or_else(trimmed)
@@ -61,26 +61,26 @@ pub(crate) enum Age {
     Committing,
 }
 
-/// Everything that was written and is not durable.
+/// All content that was written and is not durable.
 #[derive(Debug)]
 pub(crate) struct Memory {
     dirty: Dirty,
     committing: Dirty,
     taken: Dirty,
-    /// Flushes of dirty blocks.
+    /// Flushes that wait for dirty blocks.
     flushes: Vec<RequestId>,
-    /// Flushes of older blocks.
+    /// Flushes that wait for committing or taken blocks.
     committing_flushes: Vec<RequestId>,
-    /// Writes that are answered when there is less in memory.
+    /// Writes that are answered when memory holds less.
     writes: VecDeque<RequestId>,
-    /// Dirty blocks that start a commit.
+    /// The number of dirty blocks that start a commit.
     mark: usize,
-    /// Dirty blocks are to be made durable although no flush waits.
+    /// Dirty blocks must be made durable although no flush waits.
     is_wanted: bool,
 }
 
 impl Memory {
-    /// An empty memory in which this many dirty blocks start a commit.
+    /// Makes an empty memory in which this many dirty blocks start a commit.
     pub(crate) fn with_mark(mark: usize) -> Memory {
         Memory {
             dirty: Dirty::default(),
@@ -106,18 +106,18 @@ impl Memory {
         [&self.dirty, &self.committing, &self.taken]
     }
 
-    /// The newest content of a block; `None`: memory says nothing of it.
+    /// Returns the newest content of a block; `None`: it is not in memory.
     pub(crate) fn content(&self, logical: u32, place: u32) -> Option<Operand> {
         self.ages().into_iter().find_map(|age| age.content(logical, place))
     }
 
-    /// Tests some places of a stripe for newer content than the maps know.
+    /// Tests whether memory has newer content than the maps for some places of a stripe.
     pub(crate) fn has_any(&self, logical: u32, places: Range<u32>) -> bool {
         let mut ages = self.ages().into_iter();
         ages.any(|age| age.unmapped.contains(&logical) || age.blocks.has_any(logical, places.clone()))
     }
 
-    /// Tests some places of a stripe for blocks that were written or trimmed one by one.
+    /// Tests whether some places of a stripe have blocks that were written or trimmed one by one.
     pub(crate) fn has_blocks(&self, logical: u32, places: Range<u32>) -> bool {
         self.ages().into_iter().any(|age| age.blocks.has_any(logical, places.clone()))
     }
@@ -127,7 +127,7 @@ impl Memory {
         self.committing.is_of_a_whole(logical) || self.dirty.is_of_a_whole(logical)
     }
 
-    /// Blocks that are not durable.
+    /// Returns the number of blocks that are not durable.
     pub(crate) fn blocks(&self) -> usize {
         self.ages().into_iter().map(|age| age.blocks.len()).sum()
     }
@@ -136,18 +136,18 @@ impl Memory {
         self.blocks() > self.mark * (DIRTY_BLOCKS_MOST / DIRTY_BLOCKS_MARK)
     }
 
-    /// Takes a new content; gives back the one that it replaces.
+    /// Stores a new content; returns the one that it replaces.
     pub(crate) fn put(&mut self, logical: u32, place: u32, content: Operand) -> Option<Operand> {
         self.dirty.blocks.insert((logical, place), content)
     }
 
-    /// Trims a whole stripe; gives back its dirty blocks.
+    /// Trims a whole stripe; returns its dirty blocks.
     pub(crate) fn trim(&mut self, logical: u32) -> StripeBlocks {
         self.dirty.unmapped.insert(logical);
         self.dirty.blocks.take(logical)
     }
 
-    /// Returns true if dirty blocks are so many that a commit starts.
+    /// Returns true if there are enough dirty blocks to start a commit.
     pub(crate) fn is_at_mark(&self) -> bool {
         self.dirty.blocks.len() >= self.mark
     }
@@ -160,7 +160,7 @@ impl Memory {
         self.dirty.blocks.stripe(logical).len()
     }
 
-    /// Answers a write when there is less in memory; `false`: there is room now.
+    /// Holds the answer to a write until memory has room; `false`: there is room now.
     pub(crate) fn hold_write(&mut self, id: RequestId) -> bool {
         let holds = self.is_full();
         if holds {
@@ -169,12 +169,12 @@ impl Memory {
         holds
     }
 
-    /// Takes a write that there is room for, or any, if all are to be answered.
+    /// Returns a write to answer: one that there is room for now, or with `any` the next one.
     pub(crate) fn next_write(&mut self, any: bool) -> Option<RequestId> {
         if any || !self.is_full() { self.writes.pop_front() } else { None }
     }
 
-    /// Answers a flush when everything before it is durable; `false`: it is.
+    /// Holds a flush until everything before it is durable; `false`: it is durable now.
     pub(crate) fn hold_flush(&mut self, id: RequestId, needs_record: bool, commits: bool) -> bool {
         if !self.dirty.is_empty() || needs_record {
             self.flushes.push(id);
@@ -186,7 +186,7 @@ impl Memory {
         true
     }
 
-    /// Answers requests when committing blocks are durable.
+    /// Holds requests until the committing blocks are durable.
     pub(crate) fn hold_until_committed(&mut self, ids: impl IntoIterator<Item = RequestId>) {
         self.committing_flushes.extend(ids);
     }
@@ -196,7 +196,7 @@ impl Memory {
         !self.flushes.is_empty()
     }
 
-    /// Takes the flushes of blocks that were committing.
+    /// Returns the flushes that waited for committing blocks.
     pub(crate) fn take_committed(&mut self) -> Vec<RequestId> {
         std::mem::take(&mut self.committing_flushes)
     }
@@ -210,7 +210,7 @@ impl Memory {
         self.is_wanted = true;
     }
 
-    /// Returns true if dirty blocks are to be committed without a flush.
+    /// Returns true if dirty blocks must be committed without a flush.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted
     }
@@ -225,19 +225,19 @@ impl Memory {
         self.committing.blocks.get((logical, place)).is_some()
     }
 
-    /// Blocks of each stripe that the next commits write.
+    /// Returns the number of blocks of each stripe that the next commits write.
     pub(crate) fn committing_stripes(&self) -> BTreeMap<u32, usize> {
         self.committing.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len())).collect()
     }
 
-    /// Seals all that is dirty. Nothing is committing.
+    /// Seals all dirty blocks. Nothing may be committing.
     pub(crate) fn seal_all(&mut self) {
         self.is_wanted = false;
         self.committing = std::mem::take(&mut self.dirty);
         self.committing_flushes.append(&mut self.flushes);
     }
 
-    /// Seals stripes that are written ahead. Nothing is committing.
+    /// Seals the stripes that are written ahead. Nothing may be committing.
     pub(crate) fn seal_staged(&mut self, stripes: Vec<(u32, StageId)>) {
         for (logical, id) in stripes {
             self.committing.blocks.put_back(logical, self.dirty.blocks.take(logical));
@@ -249,7 +249,7 @@ impl Memory {
         }
     }
 
-    /// Stripes of an age that are written ahead.
+    /// Returns the stripes of an age that are written ahead.
     pub(crate) fn staged(&self, age: Age) -> &BTreeMap<u32, StageId> {
         match age {
             Age::Dirty => &self.dirty.staged,
@@ -257,12 +257,12 @@ impl Memory {
         }
     }
 
-    /// Dirty stripes that are written ahead, or will be.
+    /// Returns the number of dirty stripes that are written ahead, or will be.
     pub(crate) fn dirty_wholes(&self) -> usize {
         self.dirty.staged.len() + self.dirty.unstaged.len()
     }
 
-    /// Writes a stripe ahead that is dirty as a whole, when less is under way.
+    /// Lets a wholly dirty stripe be written ahead when less is under way.
     pub(crate) fn stage_later(&mut self, logical: u32) {
         self.dirty.unstaged.insert(logical);
     }
@@ -280,26 +280,27 @@ impl Memory {
         }
     }
 
-    /// Begins to write a stripe ahead: its content.
+    /// Begins to write a stripe ahead; returns its content.
     pub(crate) fn begin_to_stage(&mut self, age: Age, logical: u32) -> Vec<Operand> {
         let of = self.age_mut(age);
         of.unstaged.remove(&logical);
         of.blocks.stripe(logical).iter().map(|&(_, content)| content).collect()
     }
 
-    /// Names the stage of a stripe that is written ahead.
+    /// Notes the stage that writes a stripe ahead.
     pub(crate) fn is_staged(&mut self, age: Age, logical: u32, id: StageId) {
         self.age_mut(age).staged.insert(logical, id);
     }
 
-    /// Ends the writing ahead of a dirty stripe that is written to or trimmed. Returns its stage,
-    /// if that had begun.
+    /// Cancels writing a dirty stripe ahead, because it is written to or trimmed. Returns its
+    /// stage, if that had begun.
     pub(crate) fn unstage(&mut self, logical: u32) -> Option<StageId> {
         self.dirty.unstaged.remove(&logical);
         self.dirty.staged.remove(&logical)
     }
 
-    /// Leaves stripes that are to be written ahead to that, or to this commit; those that wait.
+    /// Returns the stripes that this commit leaves to be written ahead; if not `leaves`, it takes
+    /// them all.
     pub(crate) fn leave_to_staging(&mut self, leaves: bool) -> BTreeSet<u32> {
         if !leaves {
             self.committing.unstaged.clear();
@@ -307,8 +308,8 @@ impl Memory {
         self.committing.unstaged.clone()
     }
 
-    /// Moves committing blocks to a commit, but for stripes that wait and for trims beyond the room
-    /// in its record.
+    /// Moves committing blocks to a commit, except stripes that wait and trims that its record has
+    /// no room for.
     pub(crate) fn take(&mut self, waiting: &BTreeSet<u32>, room: u64) {
         let mut unmapped = BTreeSet::new();
         let blocks = self.committing.blocks.take_if(|logical| !waiting.contains(&logical));
@@ -316,7 +317,7 @@ impl Memory {
         let mut last = None;
         for logical in std::mem::take(&mut self.committing.unmapped) {
             let goes_on = last == Some(logical.wrapping_sub(1));
-            // The trim of a stripe that is written afterwards goes with the writes.
+            // The trim of a stripe that is written afterwards is recorded with the writes.
             if waiting.contains(&logical) || (blocks.stripe(logical).is_empty() && !goes_on && runs_left == 0)
             {
                 self.committing.unmapped.insert(logical);
@@ -332,17 +333,17 @@ impl Memory {
         self.taken = Dirty { blocks, unmapped, staged, unstaged: BTreeSet::new() };
     }
 
-    /// Blocks that the commit under way takes.
+    /// Returns the blocks that the commit under way has taken.
     pub(crate) fn taken(&self) -> &Dirty {
         &self.taken
     }
 
-    /// Ends a commit that is durable: returns its blocks, which memory has no longer.
+    /// Ends a commit that is durable; its blocks leave memory and are returned.
     pub(crate) fn end_commit(&mut self) -> Dirty {
         std::mem::take(&mut self.taken)
     }
 
-    /// Undoes a commit: its blocks are to be taken again.
+    /// Undoes a commit: its blocks become committing again.
     pub(crate) fn undo_commit(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         self.committing.blocks.put_all_back(taken.blocks);

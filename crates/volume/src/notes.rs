@@ -1,17 +1,18 @@
-//! Events and faults of the volume: kept in memory, and on the devices as notes of records.
+//! Events and faults of the volume, kept in memory and as notes in records on the devices.
 //!
-//! [`Notes`] are those that count. [`Noting`] has those without a record, and the work of devices
-//! in this session. The errors of a device are those of before this session and those since.
+//! [`Notes`] are the valid notes. [`Noting`] has the notes that no record has yet, and the reads
+//! and errors of each device in this session. The total errors of a device are those of earlier
+//! sessions plus those of this one.
 //!
-//! A note counts in memory at once. It gets into the next record that is written; if the note must
-//! be durable, a record is written for it. A snapshot takes all of them (the state), so that none
-//! is pending afterwards.
+//! A note takes effect in memory at once. It gets into the next record that is written; if the note
+//! must be durable, a record is written for it. A snapshot contains all notes (as the state), so
+//! that none is pending afterwards.
 //!
-//! * *Events*, and the history of *devices*: every loss with its reason, every return; errors
-//!   counted on a device as long as it is that device.
-//! * *Ranges* that are lost: blocks that could not be read, or not be written again. The record
-//!   that maps them says that they are written ([`crate::maps::Maps::apply`]).
-//! * The last *scrub*, so that a restart goes on with it.
+//! * *Events*, and the history of *devices*: every loss with its reason, every return, and the
+//!   errors of a device for as long as it is the same device.
+//! * Lost *ranges*: blocks that could not be read, or not be written again. A range needs no note
+//!   when it is written: the record that maps the blocks removes it ([`crate::maps::Maps::apply`]).
+//! * The last *scrub*, so that it continues after a restart.
 //! * Chunks and log blocks that are *bad* ([`crate::bad`]).
 
 use crate::bad::BadChunks;
@@ -24,23 +25,24 @@ use pantile_format::volume::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of notes in one record; the next one has the rest.
+/// Bytes of notes in one record; the rest goes into the next one.
 const RECORD_NOTE_BYTES: usize = 3072;
 
-/// Notes that are looked through for one that a note of bad chunks goes on: one of each device.
+/// The number of pending notes among which a note of bad chunks looks for one to extend: one for
+/// each device.
 const JOINED_NOTES: usize = 64;
 
-/// The most that is counted of anything: no device errs a million times a second for eight years. A
-/// record says where data lie, too, and is not refused for a count that cannot be; the count is
-/// taken for this one, so that it still says that there were errors, and sums have room.
+/// The largest count of anything: no device errs a million times a second for eight years. A record
+/// also maps data, so it is not refused for an impossible count. Such a count is replaced by this
+/// one: it still says that there were errors, and sums do not overflow.
 const COUNT_MOST: u64 = 1 << 48;
 
-/// A count as it is kept.
+/// Returns a count as it is stored.
 pub(crate) fn kept_count(count: u64) -> u64 {
     count.min(COUNT_MOST)
 }
 
-/// A range that is lost: its end, and since when.
+/// A lost range: its end, and the time since when it is lost.
 type Range = (u64, i64);
 
 /// All valid notes.
@@ -53,9 +55,9 @@ pub(crate) struct Notes {
     pub(crate) bad: BadChunks,
     /// Lost ranges by their first block; none overlap.
     ranges: BTreeMap<u64, Range>,
-    /// They were read from a state.
+    /// True if the notes were read from a state.
     pub(crate) is_read: bool,
-    /// There was a state, and it could be read nowhere.
+    /// True if there was a state that could not be read from any device.
     pub(crate) are_lost: bool,
 }
 
@@ -104,12 +106,12 @@ impl Notes {
         }
     }
 
-    /// Takes blocks that are written again, or read as zeros, out of the ranges that are lost.
+    /// Removes blocks that are written again, or read as zeros, from the lost ranges.
     pub(crate) fn written(&mut self, first: UserBlock, count: u64) {
         self.cut(first.0, first.0 + count);
     }
 
-    /// Takes a range of blocks out of the lost ranges.
+    /// Removes a range of blocks from the lost ranges.
     fn cut(&mut self, from: u64, to: u64) {
         if self.ranges.is_empty() {
             return;
@@ -126,12 +128,13 @@ impl Notes {
             }
         }
         if self.ranges.len() > self.room.ranges {
-            // The cut split one.
+            // The cut has split a range.
             self.join();
         }
     }
 
-    /// Joins ranges that touch, and, while there are more than there is room for, the nearest ones.
+    /// Joins ranges that touch. While there are more than there is room for, joins the nearest
+    /// ones.
     fn join(&mut self) {
         loop {
             let pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));
@@ -147,7 +150,7 @@ impl Notes {
         }
     }
 
-    /// Returns the lost ranges, from the lowest on.
+    /// Returns the lost ranges, ascending.
     pub(crate) fn ranges(&self) -> Vec<RangeNote> {
         let range = |(&first, &(end, since)): (&u64, &Range)| RangeNote {
             first: UserBlock(first),
@@ -163,13 +166,13 @@ impl Notes {
         !self.ranges.is_empty()
     }
 
-    /// Tests whether any of some blocks is lost.
+    /// Tests whether any block of a range is lost.
     fn is_lost(&self, first: UserBlock, count: u64) -> bool {
         let end = first.0 + count;
         self.ranges.range(..end).any(|(_, range)| range.0 > first.0)
     }
 
-    /// Returns the lost parts of a range, as first block and number.
+    /// Returns the lost parts of a range, as first block and count.
     pub(crate) fn lost_within(&self, first: UserBlock, count: u64) -> impl Iterator<Item = (UserBlock, u64)> {
         let end = first.0 + count;
         self.ranges.range(..end).filter_map(move |(&from, range)| {
@@ -178,7 +181,7 @@ impl Notes {
         })
     }
 
-    /// Returns all of them, for a snapshot.
+    /// Returns all notes, for a snapshot.
     fn all(&self) -> Vec<Note> {
         let (all_bad, bad) = self.bad.kept(self.room.bad);
         let mut devices = self.devices.clone();
@@ -192,7 +195,7 @@ impl Notes {
         notes.chain(bad.into_iter().map(Note::Bad)).collect()
     }
 
-    /// Reads those of a state.
+    /// Returns the notes of a state that was read.
     pub(crate) fn of_state(state: &State, geometry: &Geometry) -> Notes {
         let mut notes = Notes::new(geometry);
         state.notes.iter().for_each(|note| notes.apply(note));
@@ -201,7 +204,7 @@ impl Notes {
     }
 }
 
-/// A device of which there is nothing to say.
+/// Returns the note of a device of which nothing is known.
 fn nothing_known(slot: Slot) -> DeviceNote {
     DeviceNote {
         slot,
@@ -214,24 +217,24 @@ fn nothing_known(slot: Slot) -> DeviceNote {
     }
 }
 
-/// Notes that no record has yet, and counts for the next ones.
+/// The notes that no record has yet, and counts for later ones.
 #[derive(Debug)]
 pub(crate) struct Noting {
     owed: VecDeque<Note>,
-    /// Seconds since 1970, as the driver told last; 0: it never did.
+    /// Seconds since 1970, as the driver set the clock last; 0: it never did.
     now: i64,
-    /// The driver's reason for the device that it is about to call gone.
+    /// The driver's reason for a device that it will report as gone.
     why: BTreeMap<Slot, (Reason, i32)>,
-    /// A write has just failed that the volume takes for the loss of its device.
+    /// A write has just failed, and the volume takes that for the loss of its device.
     write_failed: bool,
-    /// Errors of each device before the volume was opened, by slot.
+    /// Checksum and media errors of each device from before this session, by slot.
     before: BTreeMap<Slot, (u64, u64)>,
-    /// Reads and errors of each device since, by slot.
+    /// Reads and errors of each device in this session, by slot.
     counts: Vec<DeviceCounts>,
 }
 
 impl Noting {
-    /// Begins a session with the notes on devices from before.
+    /// Begins a session with the notes on devices from earlier ones.
     pub(crate) fn after(notes: &Notes, slots: usize) -> Noting {
         let known = notes.devices.iter();
         let before = known.map(|(&slot, note)| (slot, (note.checksum_errors, note.media_errors)));
@@ -253,37 +256,37 @@ impl Noting {
         self.now = now;
     }
 
-    /// Notes whether the input or output that has just ended is a write that failed.
+    /// Sets whether the I/O that has just ended is a write that failed.
     pub(crate) fn set_write_failed(&mut self, is_failed: bool) {
         self.write_failed = is_failed;
     }
 
-    /// Reads and errors of each device since the volume was opened, by slot.
+    /// Returns reads and errors of each device since the volume was opened, by slot.
     pub(crate) fn counts(&self) -> &[DeviceCounts] {
         &self.counts
     }
 
-    /// Counts good blocks of a device.
+    /// Counts blocks of a device that were read.
     pub(crate) fn count_read(&mut self, slot: Slot, blocks: u64) {
         self.counts[slot.0 as usize].blocks_read += blocks;
     }
 
-    /// Counts wrong blocks and headers of a device.
+    /// Counts wrong blocks and wrong headers of a device.
     pub(crate) fn count_wrong(&mut self, slot: Slot, wrong: u64) {
         self.counts[slot.0 as usize].checksum_errors += wrong;
     }
 
-    /// Counts a read of a device, if it failed.
+    /// Counts a media error of a device, if its read has failed.
     pub(crate) fn count_unreadable(&mut self, slot: Slot, has_failed: bool) {
         self.counts[slot.0 as usize].media_errors += u64::from(has_failed);
     }
 
-    /// Counts a chunk of a device that a read found bad, if it failed.
+    /// Counts a bad chunk of a device, if the read of it has failed.
     pub(crate) fn count_bad_chunk(&mut self, slot: Slot, has_failed: bool) {
         self.counts[slot.0 as usize].unreadable_chunks += u64::from(has_failed);
     }
 
-    /// Errors from now on are the first of a device. `false`: there is no such device.
+    /// Resets the error counts of a device. `false`: there is no such device.
     fn forget_errors(&mut self, slot: Slot) -> bool {
         let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return false };
         (counts.checksum_errors, counts.media_errors) = (0, 0);
@@ -292,7 +295,7 @@ impl Noting {
     }
 
     /// Queues a note for the next record. A note of bad chunks that continues the last one of its
-    /// device is merged with it, so that a scrub of a bad device needs few.
+    /// device is merged with it, so that the scrub of a bad device needs few notes.
     fn owe(&mut self, note: Note) {
         if let Note::Bad(new) = note {
             let of_device = |owed: &&mut Note| matches!(owed, Note::Bad(known) if known.slot == new.slot);
@@ -310,7 +313,7 @@ impl Noting {
 }
 
 impl Engine {
-    /// Says something from now on; `at_once`: a record is written for it.
+    /// Applies a note and queues it for a record; `at_once`: a record is written for it.
     pub(crate) fn note(&mut self, note: Note, at_once: bool) {
         self.maps.notes_mut().apply(&note);
         self.noting.owe(note);
@@ -323,12 +326,12 @@ impl Engine {
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
     }
 
-    /// Keeps the driver's reason for the device that it calls gone next.
+    /// Keeps the driver's reason for the device that it reports as gone next.
     pub(crate) fn tell_why(&mut self, slot: Slot, reason: Reason, errno: i32) {
         self.noting.why.insert(slot, (reason, errno));
     }
 
-    /// Returns the history of a device, this session included.
+    /// Returns the history of a device, including this session.
     pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
         let known = self.maps.notes().devices.get(&slot).copied().unwrap_or(nothing_known(slot));
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
@@ -340,7 +343,7 @@ impl Engine {
         }
     }
 
-    /// A device was lost. The record that says so says why.
+    /// Notes the loss of a device, with its reason in the same record.
     pub(crate) fn note_loss(&mut self, slot: Slot) {
         let own = match () {
             () if self.service.is_opening() => Reason::NOT_THERE,
@@ -356,7 +359,7 @@ impl Engine {
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
     }
 
-    /// A device takes part from now on: the one that was lost, or another.
+    /// Notes that a device takes part from now on: the one that was lost, or a new one.
     pub(crate) fn note_arrival(&mut self, slot: Slot, is_new: bool) {
         self.noting.why.remove(&slot);
         if is_new {
@@ -381,7 +384,7 @@ impl Engine {
         }
     }
 
-    /// Blocks on the devices could be read: those that were called lost are not.
+    /// Notes that blocks on the devices could be read, so that they are not lost.
     pub(crate) fn note_had(&mut self, first: UserBlock, count: u64) {
         let lost: Vec<(UserBlock, u64)> = self.maps.notes().lost_within(first, count).collect();
         for (first, count) in lost {
@@ -396,7 +399,8 @@ impl Engine {
         }
     }
 
-    /// Notes that users' blocks are durable. If they were lost, users wait for the record of that.
+    /// Notes that users' blocks are durable. If some were lost, users wait for the record of their
+    /// return.
     pub(crate) fn note_rewritten(&mut self, blocks: &[UserBlock]) {
         if !self.maps.notes().has_ranges() {
             return;
@@ -407,13 +411,13 @@ impl Engine {
         }
     }
 
-    /// Takes back wrong blocks that a crash left in the last record. They are written again, and no
-    /// device is to blame.
+    /// Resets the counts of wrong blocks that a crash left in the last record. These blocks are
+    /// written again, and no device is to blame.
     pub(crate) fn forgive_what_a_crash_left(&mut self) {
         self.noting.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
     }
 
-    /// Counts a device's errors from now on: a person knows of those before.
+    /// Resets the error counts of a device, because an operator knows of the errors so far.
     pub(crate) fn clear_errors(&mut self, slot: Slot) {
         if !self.noting.forget_errors(slot) {
             return;
@@ -423,27 +427,27 @@ impl Engine {
         self.note(Note::Device(known), true);
     }
 
-    /// Forgets the errors of a device: they were those of the one before.
+    /// Resets the error counts of a slot whose device was replaced.
     pub(crate) fn forget_errors(&mut self, slot: Slot) {
         self.noting.forget_errors(slot);
         let known = self.device_note(slot);
         self.note(Note::Device(known), false);
     }
 
-    /// Keeps an event that the driver alone knows.
+    /// Notes an event that only the driver knows.
     pub(crate) fn note_event(&mut self, slot: Option<Slot>, what: EventKind, (reason, errno): (Reason, i32)) {
         if slot.is_some_and(|slot| slot.0 as usize >= self.geometry.slots()) {
             return;
         }
         if let (Some(slot), EventKind::COPY_TAKEN) = (slot, what) {
-            // The errors of the device before are not those of the new one.
+            // The errors of the old device are not those of the new one.
             self.forget_errors(slot);
         }
         let (at, value) = (self.noting.now, 0);
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);
     }
 
-    /// Notes the present counts of devices and of the scrub, if they have changed.
+    /// Notes the current counts of devices and of the scrub, if they have changed.
     fn refresh_notes(&mut self) {
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             let now = self.device_note(slot);
@@ -458,13 +462,13 @@ impl Engine {
         }
     }
 
-    /// Wants a record if something is known that none says.
+    /// Wants a record if any note is in no record yet.
     pub(crate) fn want_record_of_notes(&mut self) {
         self.refresh_notes();
         self.records.want_if(!self.noting.owed.is_empty());
     }
 
-    /// Notes for the record that is about to be written.
+    /// Returns the notes for the record that is about to be written.
     pub(crate) fn notes_for_record(&mut self) -> Vec<Change> {
         self.refresh_notes();
         let mut left = RECORD_NOTE_BYTES;
@@ -472,7 +476,7 @@ impl Engine {
         while let Some(note) = self.noting.owed.front().filter(|note| note.len_bytes() <= left).copied() {
             self.noting.owed.pop_front();
             if let Note::Bad(bad @ BadNote { is_bad: true, .. }) = note {
-                // Chunks written since are good, by a record that may be older than this one.
+                // Chunks written since are good, by a record that may be older than the next one.
                 let parts = self.maps.notes().bad.still_bad(&bad);
                 if parts[..] != [bad] {
                     parts.into_iter().rev().for_each(|part| self.noting.owed.push_front(Note::Bad(part)));
@@ -482,13 +486,13 @@ impl Engine {
             left -= note.len_bytes();
             changes.push(Change::Note(note));
         }
-        // Notes without room are for the next record.
+        // Notes that have no room here go into the next record.
         self.records.want_if(!self.noting.owed.is_empty());
         changes
     }
 
-    /// All notes, for the snapshot that is about to be written. None is pending for a record any
-    /// more.
+    /// Returns all notes, for the snapshot that is about to be written. None is pending for a
+    /// record afterwards.
     pub(crate) fn notes_for_snapshot(&mut self) -> Vec<Note> {
         self.refresh_notes();
         self.noting.owed.clear();
@@ -505,12 +509,12 @@ pub(crate) fn add_notes(changes: &mut Vec<Change>, notes: Vec<Change>) {
     changes.append(&mut others);
 }
 
-/// Blocks as runs; ascending or not.
+/// Returns blocks as runs; the blocks may be in any order.
 fn runs(blocks: &[UserBlock]) -> Vec<(UserBlock, u64)> {
     merged(blocks.iter().map(|&block| (block, 1)).collect())
 }
 
-/// Runs of blocks, by the first of each and how many, joined where they touch.
+/// Returns runs of blocks, as first and count, sorted and joined where they touch.
 fn merged(mut runs: Vec<(UserBlock, u64)>) -> Vec<(UserBlock, u64)> {
     runs.sort_unstable();
     let mut joined: Vec<(UserBlock, u64)> = Vec::new();

@@ -1,24 +1,26 @@
 //! Opening: from the content of devices to an engine that serves.
 //!
 //! 1. Read the superblocks and the journal of every device. The newest superblock counts. A session
-//!    that has written neither record nor snapshot has changed nothing and counts no more than the
-//!    session it began from: it may be on a device that the others went on without. If a session
-//!    changed something that the newest does not go on from, its device ran separately: the volume
-//!    does without it, or is not opened ([`lineage`]). Rings are read a few at a time and piece by
-//!    piece; only their whole records are kept, each once ([`crate::rings`]).
-//! 2. Read the newest snapshot from any device that has it whole and replay the records that follow
-//!    in sequence, each at the block behind the one before. Records from `first_record` of the
-//!    newest session on must be of that session. Of older ones the highest session counts: content
-//!    that a crash made us forget can never come back.
+//!    that has written neither record nor snapshot has changed nothing, and counts no more than the
+//!    session it began from: the other devices may have continued without its device. If a session
+//!    changed something and the newest session does not continue from it, its device ran
+//!    separately: the volume does without that device, or is not opened ([`lineage`]). Rings are
+//!    read a few at a time and piece by piece; only their whole records are kept, each once
+//!    ([`crate::rings`]).
+//! 2. Read the newest snapshot from any device that has it whole, and replay the records that
+//!    follow in sequence, each at the block behind the one before. Records from `first_record` of
+//!    the newest session on must be of that session. Of older records with one number the one of
+//!    the highest session counts: content of a record that an opening has discarded after a crash
+//!    can never come back.
 //! 3. All but the last record were durable before the last was written. The last is durable only if
 //!    every block that it wrote, on every device that is present, has its checksum. If a block
-//!    cannot be computed even from the others, the record is forgotten. Otherwise the record, with
-//!    all of its stripes and rows, is written again to the devices that lack some of it, byte for
-//!    byte. Then it counts; until then nothing of the state before it has been touched.
-//! 4. All of it is flushed, and a new session begins: its superblock is durable on every device
-//!    that is present before anything else is written; then its copies are. As long as the session
-//!    has written nothing, a missing device may bring an unknown record and undo it (see 1). So
-//!    without all devices it writes a record before it serves.
+//!    cannot be read or computed, the record is discarded. Otherwise the record, with all of its
+//!    stripes and rows, is written again to the devices that lack a part of it, byte for byte. Only
+//!    then it counts; until then the state before it is left untouched.
+//! 4. All of this is flushed, and a new session begins. Its superblock is durable on every device
+//!    that is present before anything else is written; its copies follow. As long as the session
+//!    has written nothing, a missing device may bring an unknown record and undo it (see 1). So if
+//!    not all devices are present the session writes a record before it serves.
 
 mod blank;
 mod error;
@@ -39,10 +41,11 @@ use pantile_format::volume::{HistoryId, MemberState, Session, Superblock, Zones}
 use pantile_format::{FormatError, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Bytes of rings that are read at a time: so that 64 devices are not held at once.
+/// Bytes of rings that are read at a time, so that the rings of 64 devices are not in memory at
+/// once.
 const RINGS_BYTES: u64 = 32 << 20;
 
-/// Blocks of a ring that are read at once: 1 MiB.
+/// The blocks of a ring that one read gets: 1 MiB.
 const RING_PIECE_BLOCKS: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,18 +64,18 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// And at which of its two turns; the copy has none.
+    /// A superblock, and which of the two places in front it is read from; `None`: the copy.
     Superblock(Slot, Option<u64>),
     Snapshot(Slot),
     State(Slot),
     /// A piece of a ring, from this block on.
     Journal(Slot, u32),
-    /// A block of a ring that could not be read in one piece.
+    /// A block of a ring, of a piece that could not be read as a whole.
     JournalBlock(Slot, u32),
     Begin(Slot),
 }
 
-/// The highest numbers in any superblock, whether it counts or not.
+/// The highest numbers in any superblock, including those that do not count.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     session: Session,
@@ -80,24 +83,24 @@ struct Seen {
     floor: u64,
 }
 
-/// A ring that is being read.
+/// The ring of a device that is being read.
 #[derive(Debug)]
 struct Ring {
     /// Content; zeros where it could not be read.
     bytes: Vec<u8>,
-    /// The first block that is not asked for.
+    /// The first block that has not been asked for.
     next: u32,
     outstanding: u32,
 }
 
-/// The way to an engine. Drive it like one until [`Opening::finish`] gives the engine.
+/// An opening under way. It is driven like an engine until [`Opening::finish`] returns the engine.
 #[derive(Debug)]
 pub(crate) struct Opening {
     geometry: Geometry,
     phase: Phase,
     gone: Vec<bool>,
-    /// By slot, superblocks of this volume, each with the turn that it was found at; the copy at
-    /// the end has none.
+    /// By slot, the superblocks of this volume that were found, each with the turn of its place;
+    /// the copy at the end has none.
     superblocks: Vec<Vec<(Option<u64>, Superblock)>>,
     /// By slot, true if the device has a superblock of another volume or for another slot.
     others: Vec<bool>,
@@ -108,7 +111,7 @@ pub(crate) struct Opening {
     /// Devices to try for the state, once there is one to be read.
     state_sources: Option<Vec<Slot>>,
     base: Option<Maps>,
-    /// Devices whose ring is still to be read.
+    /// Devices whose ring has not been read yet.
     unread: VecDeque<Slot>,
     reading: BTreeMap<Slot, Ring>,
     rings: Rings,
@@ -117,41 +120,42 @@ pub(crate) struct Opening {
     ios: BTreeMap<IoId, Reading>,
     counter: u64,
     actions: std::collections::VecDeque<Action>,
-    /// During verification and after: the engine, whose reads do the work.
+    /// The engine, from verification on: its reads do the work.
     engine: Option<Engine>,
     /// Stripes and rows that the last record maps.
     last: (Vec<u32>, Vec<u32>),
-    /// The last record for the devices that lack it.
+    /// The blocks of the last record, for the devices that lack it.
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
-    /// The maps without the last record, to fall back to.
+    /// The maps before the last record, to return to if it is discarded.
     before: Option<(Maps, u64, u32)>,
-    /// The states of members in that record; no record has them if the last is forgotten.
+    /// True if only the last record has the current states of members: if it is discarded, no
+    /// record does.
     unrecorded: bool,
     /// The newest session that has changed anything.
     base_session: Session,
     seen: Seen,
-    /// The first generation of the last record, which a missing device may lack.
+    /// The first generation of the last record; missing devices may lack the writes from here on.
     since: u64,
-    /// Devices that answer and hold nothing of the volume.
+    /// Devices that answer and have no superblock of any volume.
     blank: Vec<Slot>,
     /// Devices that ran separately, and their histories.
     apart: Vec<(Slot, HistoryId)>,
-    /// Devices that records call lost.
+    /// Devices that the records call lost.
     away: Vec<Slot>,
-    /// Some device had no superblock in front that is whole: one of the two places stays as it was
-    /// found.
+    /// On some device both superblocks in front were bad when it was opened; one of them stays bad.
     leaves_torn: bool,
     error: Option<OpenError>,
-    /// Ends when the maps are known, before anything is written.
+    /// The opening ends when the maps are known, before anything is written.
     pub(crate) only_looks: bool,
-    /// Ends when it is known whether the last record counts, before anything is written.
+    /// The opening ends when it is known whether the last record counts, before anything is
+    /// written.
     pub(crate) reads_only: bool,
-    /// Seconds since 1970, as the driver told last.
+    /// Seconds since 1970, as the driver set the clock last.
     pub(crate) now: i64,
 }
 
 impl Opening {
-    /// Begins to open a volume with this geometry on devices of which `there` answer.
+    /// Begins to open a volume of this geometry; `there`: by slot, true if the device answers.
     ///
     /// `fresh` becomes the history if not all devices take part.
     pub(crate) fn new(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Opening {
@@ -251,12 +255,12 @@ impl Opening {
         }
     }
 
-    /// The next thing to be done, until there is none.
+    /// Returns the next action for the driver, until there is none.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front().or_else(|| self.engine.as_mut()?.next_action())
     }
 
-    /// The engine, when all is done; `None` while there is more to do.
+    /// Returns the engine, when the opening is done; `None` while there is more to do.
     pub(crate) fn finish(&mut self) -> Option<Result<Engine, OpenError>> {
         if let Some(error) = self.error.take() {
             return Some(Err(error));
@@ -274,7 +278,7 @@ impl Opening {
                     self.superblocks[slot.0 as usize].push((turn, found));
                 }
                 Ok(_) => self.others[slot.0 as usize] = true,
-                // Content of a later program is not overwritten.
+                // Content of a newer version of the program is not overwritten.
                 Err(FormatError::Newer { .. } | FormatError::Features { .. }) => {
                     self.others[slot.0 as usize] = true;
                 }
@@ -286,7 +290,7 @@ impl Opening {
             (Reading::Journal(slot, from) | Reading::JournalBlock(slot, from), IoResult::Bytes(bytes)) => {
                 self.had_of_ring(slot, from, bytes);
             }
-            // Unreadable blocks may be unused ones: the piece is read block by block.
+            // The blocks that cannot be read may be unused ones: the piece is read block by block.
             (Reading::Journal(slot, from), IoResult::MediaError) => self.read_piece_by_block(slot, from),
             (Reading::JournalBlock(slot, from), IoResult::MediaError) => self.had_of_ring(slot, from, &[]),
             (
@@ -298,15 +302,15 @@ impl Opening {
             ) => {
                 self.lost(slot);
             }
-            // A device that cannot take the new session's superblock would be taken for one of the
-            // session before.
+            // Without the superblock of the new session a later opening would take the device's
+            // content for that of the session before.
             (Reading::Begin(slot), IoResult::MediaError) => self.lost(slot),
             _ => {}
         }
     }
 
-    /// A device does not answer any more: it takes part again when the driver says so, and not by
-    /// itself at the end.
+    /// Notes that a device does not answer any more. It is admitted when the driver says that it
+    /// came, not at the end of the opening.
     fn went(&mut self, slot: Slot) {
         self.gone[slot.0 as usize] = true;
         self.blank.retain(|blank| *blank != slot);
@@ -319,7 +323,7 @@ impl Opening {
         }
         if let Some(engine) = &mut self.engine {
             engine.missing_at_start(slot, self.since);
-            // The session has begun: it may have got its superblock.
+            // The session has begun, so the device may have the superblock of the new history.
             engine.snapshots.open_history();
         }
     }
@@ -351,13 +355,14 @@ impl Opening {
         }
     }
 
-    /// The superblock of a device that counts.
+    /// Returns the newest superblock of a device.
     fn superblock(&self, slot: Slot) -> Option<&Superblock> {
         let found = self.superblocks[slot.0 as usize].iter().map(|(_, superblock)| superblock);
         found.max_by_key(|superblock| (superblock.session, superblock.update))
     }
 
-    /// Returns true if a device has something that the session of its superblock wrote.
+    /// Returns true if a device has something that the session of its superblock wrote: the session
+    /// is established.
     fn is_established(&self, slot: Slot, superblock: &Superblock) -> bool {
         let Superblock { session, first_record, .. } = *superblock;
         let has_snapshot = superblock.snapshot.is_some_and(|snapshot| snapshot.session == session);
@@ -385,7 +390,7 @@ impl Opening {
             }
         };
         self.base_session = base_session;
-        // Devices that ran separately are left as they are, and count as missing.
+        // Devices that ran separately are not written to, and count as missing.
         for (slot, _) in &apart {
             self.gone[slot.0 as usize] = true;
             self.others[slot.0 as usize] = true;
@@ -394,8 +399,8 @@ impl Opening {
             let known = known.iter().map(|known| &known.superblock);
             known.filter(|block| apart.iter().all(|(slot, _)| *slot != block.slot))
         };
-        // Histories of sessions that changed nothing become ancestors, too, and session numbers go
-        // on behind theirs.
+        // Histories of sessions that changed nothing become ancestors too, and session numbers
+        // continue after theirs.
         let is_new = |history: &HistoryId| newest.history != *history && !newest.ancestors.contains(history);
         let begun: BTreeSet<HistoryId> = blocks().map(|block| block.history).filter(is_new).collect();
         let behind = newest.ancestors.len().min(2);
@@ -409,7 +414,7 @@ impl Opening {
         self.apart = apart;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             if self.superblocks[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
-                // Devices of others are not written to: they count as missing.
+                // Devices of other volumes are not written to: they count as missing.
                 if !self.others[slot.0 as usize] {
                     self.blank.push(slot);
                 }
@@ -450,15 +455,17 @@ impl Opening {
         are_enough
     }
 
-    /// Returns devices that the maps count on and that are of an earlier time: copies, or restored
-    /// from a backup. A session begins with its superblock on every device that takes part; a
-    /// device without that of the newest session that has changed anything was not there. All of it
-    /// is rebuilt, because nothing says which blocks it lacks.
+    /// Returns devices that the maps take for present although their content is older: they are
+    /// copies, or were restored from a backup. A session begins with its superblock on every device
+    /// that takes part, so a device without the superblock of the newest session that has changed
+    /// anything did not take part. All of it is rebuilt, because no record says which blocks it
+    /// lacks.
     fn older(&self, maps: &Maps) -> Vec<Slot> {
         let counts = |slot: &Slot| match maps.members()[slot.0 as usize] {
             MemberState::Present => true,
             MemberState::Lost { .. } => false,
-            // One that was let in just now may have got the maps, and its superblock not yet.
+            // A device that was admitted a moment ago may have the maps already, and its superblock
+            // not yet.
             MemberState::Rebuilding { cursor, ahead, .. } => cursor.max(ahead.until).0 > 0,
         };
         let is_old = |slot: &Slot| self.superblock(*slot).is_some_and(|own| own.session < self.base_session);
@@ -482,9 +489,8 @@ impl Opening {
         }
         let absent = engine.maps.absent();
         if absent.len() > self.geometry.tolerance() && engine.verify_failed() {
-            // The record may have been flushed, and be in the log of missing devices; or nothing
-            // that is left can distinguish it from a forgotten one. Nothing is forgotten on a
-            // guess.
+            // The record may have been flushed, and be durable on missing devices; or the remaining
+            // ones cannot distinguish it from a discarded one. The opening fails rather than guess.
             let have = self.geometry.slots() - absent.len();
             let need = self.geometry.slots() - self.geometry.tolerance();
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
@@ -498,7 +504,7 @@ impl Opening {
             return;
         };
         if engine.verify_failed() {
-            // Pending releases come first.
+            // Releases that the old engine has queued come first.
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
             let (absent, counter) = (engine.maps.absent(), engine.io.counter());
             let used = self.ring_blocks(newest.snapshot.map_or(0, |snapshot| snapshot.replay_at), head);
@@ -511,7 +517,8 @@ impl Opening {
             );
             let Ok(mut old) = resumed else { return };
             old.noting.tell_time(self.now);
-            // Only the record that is forgotten now said that the one before it was durable.
+            // The record that is discarded here was the only proof that the one before it is
+            // durable.
             old.records.found(used > 0);
             old.service.opening_mut().begin(self.since);
             old.members.set_apart(&self.apart);
@@ -533,8 +540,8 @@ impl Opening {
 
     fn begin_session(&mut self) {
         let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
-        // Behind all generations that the session before can have given: those of its maps, and of
-        // one commit that was forgotten.
+        // Higher than all generations that the session before can have given: those of its maps,
+        // and of one commit that was cut off.
         let given = engine.maps.generation().max(self.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
@@ -566,16 +573,16 @@ impl Opening {
             return;
         }
         engine.enter_session(superblock);
-        // From here on names are given here until the engine serves.
+        // From here on the opening gives the names of I/O, until the engine serves.
         self.counter = engine.io.counter();
-        // If the process died and the devices did not, their content may be in a cache only. After
-        // a power failure all three superblocks could be gone: those written now, and the other
-        // one.
+        // If the process died and the devices kept running, content that was read may be in their
+        // caches only. Without this flush a power failure could then destroy all three superblocks:
+        // those written now, and the other one.
         self.flush(Phase::FlushFound);
     }
 
-    /// Returns true if none of the devices that a session begins without can have the newest
-    /// history: see [`lineage`].
+    /// Returns true if no device that the session begins without can have the newest history: see
+    /// [`lineage`].
     fn nobody_has_the_history(&self, newest: &Superblock, absent: &[Slot]) -> bool {
         let of_it = self.superblocks.iter().flatten().map(|(_, superblock)| superblock);
         let mut of_it = of_it.filter(|superblock| superblock.history == newest.history);
@@ -584,12 +591,12 @@ impl Opening {
             && of_it.all(|found| lineage::is_closed(found) && names_all(found))
     }
 
-    /// The superblock of the new session, in its turn.
+    /// Writes the superblock of the new session to the place in front whose turn it is.
     fn write_superblocks(&mut self) {
         let Some(engine) = &mut self.engine else { return };
         self.phase = Phase::WriteSuperblocks;
         for slot in engine.present() {
-            // The place that does not hold the valid superblock.
+            // This is the place that does not hold the valid superblock.
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
             self.leaves_torn |= newest.is_none();
@@ -600,13 +607,14 @@ impl Opening {
         self.write_each(|slot, zones| zones.superblock(turns[slot.0 as usize]));
     }
 
-    /// Writes its copies, when it is durable: of three places at most one is being written.
+    /// Writes the copies once the superblocks are durable: of three places at most one is being
+    /// written.
     fn write_copies(&mut self) {
         self.phase = Phase::WriteCopies;
         self.write_each(|_, zones| zones.superblock_copy());
     }
 
-    /// The superblock of the new session to a place on each device that is present.
+    /// Writes the superblock of the new session to a place on each device that is present.
     fn write_each(&mut self, place: impl Fn(Slot, &Zones) -> DeviceBlock) {
         let Some(engine) = &self.engine else { return };
         let (present, lost, superblock) =
@@ -620,7 +628,7 @@ impl Opening {
         self.next_phase_if_done();
     }
 
-    /// The session has begun. Devices that are here and are called lost come back.
+    /// Begins to serve; devices that answer but that the maps call lost come back.
     fn serve(&mut self) {
         self.phase = Phase::Done;
         let Some(engine) = &mut self.engine else { return };

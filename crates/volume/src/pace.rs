@@ -1,13 +1,13 @@
-//! Devices that answer more slowly than the others, and reads that go around them.
+//! Devices that answer more slowly than the others, and reads that avoid them.
 //!
-//! The driver measures devices and says how many times as long as the others one takes. A read of a
-//! slow device costs as much; the code's cheapest plan without the device costs one for each cell
-//! that it reads. The cheaper way is taken. A device that is gone around is not lost: it is written
-//! like any other, and is read where others are not enough. Nothing stored records it.
+//! The driver measures how many times as long as the others a device takes. A cell that is read
+//! from a slow device costs this factor; the cheapest plan of the code without the device costs one
+//! for each cell that it reads. The cheaper way is taken. An avoided device is not lost: it is
+//! written like any other, and is read if the others are not enough. None of this is stored.
 //!
-//! Only reads of users go around. Repairs, verification and scrubs read each block in its place,
-//! however slow. Computed blocks are verified where memory has the chunk's header, like those of a
-//! lost device.
+//! Only users' reads avoid devices. Repairs, verification and scrubs read each block in its place,
+//! however slow. Computed blocks are verified if memory has the chunk's header, as with a lost
+//! device.
 
 use crate::Slot;
 use crate::engine::Engine;
@@ -18,16 +18,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Engine {
-    /// Sets the pace of a device: this many times as long as the others; 1: as long.
+    /// Sets the pace of a device: a read takes this many times as long as on the others; 1: as
+    /// long.
     pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
         if (slot.0 as usize) < self.geometry.slots() {
             self.members.set_pace(slot, times);
         }
     }
 
-    /// Returns the cell to read for a user's cell of a stripe: itself, or its copy. Stripes take
-    /// turns, so that both devices read equally much; a device that lacks its cell, has it bad or
-    /// is slow is passed over if the other is better.
+    /// Returns the cell to read for a data cell of a stripe: itself, or its copy. Even and odd
+    /// stripes alternate, so that both devices read equally much. A device that lacks its cell, has
+    /// a bad one or is slow is avoided if the other is better.
     pub(crate) fn cell_to_read(&self, logical: u32, mapping: Mapping, cell: CellIndex) -> CellIndex {
         let Some(copy) = self.geometry.copy_of(cell) else { return cell };
         let faults = |cell: CellIndex| {
@@ -41,8 +42,8 @@ impl Engine {
         if faults(second) < faults(first) { second } else { first }
     }
 
-    /// Returns the cells of a stripe to compute: those that are gone, and those on slow devices, if
-    /// that costs less than to read the wanted ones; else those that are gone.
+    /// Returns the cells of a stripe to compute. These are the cells that are gone, and also those
+    /// on slow devices if that costs less than to read them.
     pub(crate) fn avoided_cells(
         &mut self,
         mapping: Mapping,
@@ -59,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Returns [`Engine::avoided_cells`] from plans that were made before; `None`: one was not.
+    /// Returns [`Engine::avoided_cells`] from plans made before; `None`: one was not made.
     pub(crate) fn avoided_cells_known(
         &self,
         mapping: Mapping,
@@ -76,8 +77,8 @@ impl Engine {
         }
     }
 
-    /// The cells that are gone or on slow devices, and those of them that are wanted; `None`:
-    /// nothing that is wanted is on a slow device or gone.
+    /// Returns the cells that are gone or on slow devices, and those of them that are wanted.
+    /// `None`: no device is slow, or no wanted cell is gone or on a slow device.
     fn could_avoid(
         &self,
         mapping: Mapping,
@@ -97,8 +98,9 @@ impl Engine {
         (!made.is_empty()).then_some((avoided, made))
     }
 
-    /// Returns true if a plan that reads no slow device costs less than to read the wanted cells in
-    /// their places, and the gone ones by `through`.
+    /// Returns true if a plan that reads no slow device costs less than the plain way. That way
+    /// reads the wanted cells in their places, and computes those that are gone by the plan
+    /// `through`.
     fn is_cheaper(
         &self,
         mapping: Mapping,
@@ -111,7 +113,7 @@ impl Engine {
             let slot = self.geometry.slot(mapping.physical, self.geometry.code.cell(cell).column);
             u64::from(self.members.pace(slot))
         };
-        // Cells on devices that are not slow are read either way.
+        // Cells on devices that are not slow are read by both plans.
         let there = wanted.iter().copied().filter(|&cell| !gone.contains(cell) && cost(cell) > 1);
         let read: BTreeSet<CellIndex> =
             there.chain(through.iter().flat_map(|plan| plan.reads.iter().copied())).collect();

@@ -1,28 +1,29 @@
-//! Single blocks go home: they are written to their places in the stripe while the log still holds
-//! them.
+//! Patches: single blocks of the log are written to their places in the stripe while the log still
+//! has them.
 //!
-//! A log that is full of blocks from all over a volume of wide stripes frees a row only by merging
-//! as many stripes as the row has blocks, each of which is read and written as a whole. A *patch*
-//! writes only changed blocks of a stripe, parity, and the headers of their chunks. Two steps, and
-//! between them a flush:
+//! If the log is full of blocks scattered over a volume of wide stripes, freeing one row means
+//! merging as many stripes as the row has blocks, each of which is read and written as a whole. A
+//! *patch* writes only the changed blocks of a stripe, parity, and the headers of their chunks.
+//! There are two steps with a flush between them:
 //!
 //! 1. a commit of its own: old contents are read and verified, and new parity goes to rows of the
-//!    log like anything else, as *home blocks*, numbered behind the user's. The new data is there
-//!    already. The record has the rows, and for each stripe a [`StripePatch`];
-//! 2. [`Going`](home::Going): blocks and headers are written where they belong, flushed, and the
-//!    headers read again, so that a device that loses a write is found before the log forgets.
+//!    log as *home blocks*, numbered behind the user blocks. The new data is in the log already.
+//!    The record has the rows, and for each stripe a [`StripePatch`];
+//! 2. [`Going`](home::Going): blocks and headers are written to their places in the stripe and
+//!    flushed, and the headers are read again, so that a device that loses a write is found before
+//!    the log forgets the blocks.
 //!
-//! The next record begins with the forgetting of blocks that went home; only then the rows are
-//! free. So the patches of the last record are the only ones that a crash may have cut off. An
-//! opening writes all of them again before anything else. Their content is in the log, whichever
-//! devices are missing and whatever the others hold.
+//! The next record begins with entries by which the log forgets the blocks that went home; only
+//! then the rows are free. So only the patches of the last record can have been cut off by a crash,
+//! and an opening writes all of these again before anything else. Their content is in the log,
+//! whichever devices are missing and whatever the present ones have written.
 //!
-//! A stripe keeps its generation. A device that is lost in between lacks the patch and looks as if
-//! it had it; so it is said to have missed all from the lowest generation of a patched stripe on.
+//! A stripe keeps its generation. So a device that is lost meanwhile would look as if it had the
+//! patch; it counts as missing everything from the lowest generation of a patched stripe on.
 //!
-//! Patches begin only while every device has everything and no epoch is open. Users do not begin to
-//! read a stripe from the beginning of step 1 to the end of step 2, and none with a reader is
-//! chosen.
+//! Patches begin only while every device has everything and no epoch is open. Stripes with readers
+//! are not chosen, and from the beginning of step 1 to the end of step 2 no user's read of a
+//! patched stripe begins.
 
 mod home;
 mod update;
@@ -41,46 +42,46 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub(crate) use update::{Update, Updates};
 
-/// The longest entry of a record.
+/// The longest entry for a patch in a record.
 const ENTRY_BYTES: usize = 8192;
 
-/// Most blocks of users that one commit patches.
+/// The most user blocks that one commit patches.
 const BLOCKS_MOST: usize = 1024;
 
-/// Rows of the log code whose blocks one commit patches, or more: a record on every device and two
-/// flushes are the same for one row.
+/// The least number of rows of the log code whose blocks one commit patches. A commit costs a
+/// record on every device and two flushes, however few rows it patches.
 const ROWS_AT_A_TIME: usize = 4;
 
 /// State of patches between commits.
 #[derive(Debug, Default)]
 pub(crate) struct Patching {
-    /// Blocks that the last commit wrote to the log: as many should go home.
+    /// The number of blocks that the last commit wrote to the log: as many should go home.
     logged: usize,
-    /// A patch has just gone home: the next commit leaves stripes to patches that are cheaper to
-    /// patch than to merge.
+    /// A patch has just gone home: the next commit merges no stripes that are cheaper to patch.
     goes_on: bool,
-    /// Stripes that went home, and the user's blocks that did: the next record forgets them.
+    /// Stripes that went home, with the user blocks that did; the next record makes the log forget
+    /// them.
     home: BTreeMap<u32, Vec<UserBlock>>,
-    /// Patches of the last record when the volume was opened.
+    /// Patches of the last record that this opening has found, to write again.
     redo: BTreeMap<u32, StripePatch>,
     going: Option<Going>,
-    /// Stripes that are patched: no user begins to read them.
+    /// Stripes that are being patched: no user's read of them begins.
     locked: BTreeSet<u32>,
-    /// Reads of users that wait for such stripes.
+    /// Users' reads that wait for such stripes.
     held: Vec<(UserBlock, Requester)>,
-    /// By the cells of one offset that change.
+    /// Plans by the cells that change at one offset.
     plans: BTreeMap<Vec<CellIndex>, Arc<UpdatePlan>>,
     /// Stripes that went home since the volume was opened.
     stripes: u64,
 }
 
 impl Patching {
-    /// Tests whether stripes are on their way home.
+    /// Tests whether patched blocks are being written home.
     pub(crate) fn is_going(&self) -> bool {
         self.going.is_some()
     }
 
-    /// Writes a patch of the last record again, before anything else.
+    /// Lets a patch of the last record be written again, before anything else.
     pub(crate) fn redo(&mut self, patch: StripePatch) {
         self.redo.insert(patch.logical, patch);
     }
@@ -90,8 +91,8 @@ impl Patching {
         !self.redo.is_empty()
     }
 
-    /// Returns true if the commit that begins leaves stripes to patches. Once only, because it
-    /// follows a patch, so that there is a record to be written in any case.
+    /// Returns true if the commit that begins leaves stripes to patches. True once after each
+    /// patch: that commit has a record to write anyway.
     pub(crate) fn take_turn(&mut self) -> bool {
         std::mem::take(&mut self.goes_on)
     }
@@ -101,7 +102,7 @@ impl Patching {
         self.logged = blocks;
     }
 
-    /// Returns true if a stripe is patched, so that users' reads of it wait.
+    /// Returns true if a stripe is being patched, so that users' reads of it wait.
     pub(crate) fn is_locked(&self, logical: u32) -> bool {
         self.locked.contains(&logical)
     }
@@ -111,7 +112,7 @@ impl Patching {
     }
 }
 
-/// A stripe to be patched.
+/// A stripe that is chosen for a patch.
 struct Chosen {
     update: Update,
     blocks: Vec<(UserBlock, Place)>,
@@ -124,32 +125,33 @@ impl Engine {
         goes || (!self.patching.redo.is_empty() && !self.service.has_failed())
     }
 
-    /// Returns true if home blocks of a stripe may be of two times, without a patch under way:
-    /// nothing is read there.
+    /// Returns true if a patch of the stripe was cut off and is not yet being redone. Its blocks
+    /// may be old or new, and are not read.
     pub(crate) fn is_unread(&self, logical: u32) -> bool {
         self.patching.redo.contains_key(&logical)
     }
 
-    /// Returns the lowest generation of a stripe that is on its way home: a device that is lost now
-    /// may lack it.
+    /// Returns the lowest generation of a stripe that is being patched: a device that is lost now
+    /// may lack the patch.
     pub(crate) fn patched_generation(&self) -> Option<u64> {
         let going = self.patching.going.iter().flat_map(|going| &going.patches);
         going.chain(self.patching.redo.values()).map(|patch| patch.generation).min()
     }
 
-    /// Begins a session: home blocks that no patch of the last record names are home.
+    /// Begins a session: home blocks in the log that no patch of the last record names are home.
     pub(crate) fn begin_patching(&mut self) {
         let known = self.maps.on_the_way_home();
         let home = known.into_iter().filter(|logical| !self.patching.redo.contains_key(logical));
         self.patching.home = home.map(|logical| (logical, Vec::new())).collect();
     }
 
-    /// Returns true if a record is to say which blocks went home.
+    /// Returns true if the next record must say which blocks went home.
     pub(crate) fn has_gone_home(&self) -> bool {
         !self.patching.home.is_empty()
     }
 
-    /// Returns the first changes of the next record: the log forgets the blocks that went home.
+    /// Returns the first changes of the next record, by which the log forgets the blocks that went
+    /// home.
     pub(crate) fn forgets_of_home(&self) -> Vec<Change> {
         let forgets = |(&logical, blocks): (&u32, &Vec<UserBlock>)| {
             let of_user = blocks.iter().map(|&first| Change::Forget { first, count: 1 });
@@ -158,18 +160,18 @@ impl Engine {
         self.patching.home.iter().flat_map(forgets).collect()
     }
 
-    /// Returns the bytes of these changes in a record.
+    /// Returns the bytes that these changes take in a record.
     pub(crate) fn forget_bytes(&self) -> u64 {
         let blocks: usize = self.patching.home.values().map(|blocks| 1 + blocks.len()).sum();
         24 * blocks as u64
     }
 
-    /// Forgets these blocks: a record has said so.
+    /// Notes that a record says which blocks went home.
     pub(crate) fn home_is_recorded(&mut self) {
         self.patching.home.clear();
     }
 
-    /// Returns true if a stripe with this many blocks in the log is patched sooner or later, not
+    /// Returns true if a stripe with this many blocks in the log will be patched rather than
     /// merged.
     pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
         self.maps.mapping(logical).is_some()
@@ -177,7 +179,7 @@ impl Engine {
             && self.is_cheap_to_patch(count.into())
     }
 
-    /// Rows of the log that are kept for patches: an eighth.
+    /// Returns the number of log rows that are kept for patches: an eighth.
     pub(crate) fn rows_for_patches(&self) -> usize {
         self.geometry.log_rows() as usize / 8
     }
@@ -189,8 +191,8 @@ impl Engine {
         self.geometry.may_patch() && is_whole && is_quiet
     }
 
-    /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`:
-    /// nothing can be patched now, or blocks that went home are still to be recorded.
+    /// Begins to patch stripes, those with the oldest blocks of the log first. `false`: nothing can
+    /// be patched now, or no record says yet which blocks went home.
     pub(crate) fn begin_patch(&mut self) -> bool {
         if self.has_gone_home() {
             return false;
@@ -231,8 +233,9 @@ impl Engine {
         true
     }
 
-    /// Stripes with blocks in the oldest rows of the log, as many as the log and a record have room
-    /// for; each with all of its blocks in the log that one entry of a record can name.
+    /// Chooses stripes with blocks in the oldest rows of the log, as many as the log and a record
+    /// have room for. Of each stripe it takes the blocks in the log that one entry of a record can
+    /// name.
     fn choose_patches(&mut self) -> Vec<Chosen> {
         let mut rows: Vec<(u64, u32)> =
             self.maps.rows().iter().map(|(&number, row)| (row.generation, number)).collect();
@@ -268,7 +271,7 @@ impl Engine {
         chosen
     }
 
-    /// Returns the place of a stripe that can be patched, and is not better merged.
+    /// Returns the mapping of a stripe that can be patched, unless a merge is better.
     fn patchable(&self, logical: u32) -> Option<Mapping> {
         let mapping = self.maps.mapping(logical)?;
         let count = self.maps.logged_of(logical);
@@ -279,8 +282,8 @@ impl Engine {
         (is_free && is_meant && self.is_cheap_to_patch(count.into())).then_some(mapping)
     }
 
-    /// Plans the patch of a stripe; of half of the offsets, or a quarter, where all are too many
-    /// for an entry of a record. `None`: to merge the stripe costs no more.
+    /// Plans the patch of a stripe. If all offsets are too many for an entry of a record, half or a
+    /// quarter of them is patched. `None`: merging the stripe costs no more.
     fn choose(&mut self, logical: u32, mapping: Mapping) -> Option<Chosen> {
         let first = u64::from(logical) * self.geometry.stripe_blocks();
         let logged =
@@ -308,14 +311,14 @@ impl Engine {
         }
     }
 
-    /// Returns the home blocks of a patch, and the bytes of its entry in a record.
+    /// Returns the number of home blocks of a patch, and the bytes of its entry in a record.
     fn len_of_patch(&self, one: &Chosen) -> (usize, usize) {
         let (written, chunks) = (one.update.written_places().len(), self.chunks_written(&one.update).len());
         (written - one.blocks.len(), volume::StripePatch::len_of(chunks, written))
     }
 
-    /// The new parity has been computed: lays it out in rows of the log. `false`: it is laid out,
-    /// or this is no patch.
+    /// Puts new parity, which has just been computed, into rows of the log. `false`: this was done
+    /// before, or the commit patches nothing.
     pub(crate) fn patch_goes_on(&mut self) -> bool {
         let is_begun = |commit: &mut Commit| commit.patch.is_some() && commit.rows.is_empty();
         let Some(mut commit) = self.commit.take_if(is_begun) else { return false };
@@ -346,7 +349,7 @@ impl Engine {
         true
     }
 
-    /// Returns the entries of a record for stripes that are patched.
+    /// Returns the record entries of stripes that are patched.
     pub(crate) fn patches_of(&self, updates: &Updates) -> Vec<StripePatch> {
         let patch = |update: &Update| {
             let Mapping { physical, generation } = update.mapping;
@@ -369,7 +372,7 @@ impl Engine {
         updates.stripes.iter().map(patch).collect()
     }
 
-    /// Sends patched blocks home: the record is durable.
+    /// Begins to write patched blocks home: their record is durable.
     pub(crate) fn patch_finished(&mut self, updates: Updates) {
         let patches = self.patches_of(&updates);
         let (mut content, mut headers) = (BTreeMap::new(), BTreeMap::new());
@@ -401,19 +404,19 @@ impl Engine {
         self.unlock();
     }
 
-    /// Keeps a user's read of a stripe that is patched.
+    /// Holds a user's read of a stripe that is being patched.
     pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) {
         self.patching.held.push((block, requester));
     }
 
-    /// Lets readers of stripes that were patched go on.
+    /// Resumes the reads of stripes that were patched.
     fn unlock(&mut self) {
         self.patching.locked.clear();
         let held = std::mem::take(&mut self.patching.held);
         self.resolve_all(held);
     }
 
-    /// Keeps the blocks of a patch that are home until a record says so.
+    /// Keeps the list of the patched blocks that are home, until a record says so.
     fn came_home(&mut self, patch: &StripePatch) {
         let physical = self.maps.mapping(patch.logical).map_or(0, |mapping| mapping.physical);
         let blocks = patch

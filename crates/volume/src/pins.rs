@@ -1,14 +1,14 @@
-//! Places that nothing may be written to although they are free: something reads them, or a device
-//! that lacks them gets them.
+//! Places that must not be written to although they are free, because they are being read or
+//! rebuilt.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Physical stripes and rows of the log that are held.
+/// Physical stripes and rows of the log that are pinned.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    /// The number of holders of a stripe.
+    /// The number of holders of each stripe.
     stripes: BTreeMap<u32, u32>,
-    /// Rows of which a part is written again for a device that lacks it.
+    /// Rows of which a device that lacks its block is getting it.
     rows: BTreeSet<u32>,
 }
 
@@ -18,7 +18,7 @@ impl Pins {
         *self.stripes.entry(physical).or_default() += 1;
     }
 
-    /// Removes a holder.
+    /// Removes a holder of a physical stripe.
     pub(crate) fn unpin(&mut self, physical: u32) {
         if let Some(count) = self.stripes.get_mut(&physical) {
             *count -= 1;
@@ -32,12 +32,12 @@ impl Pins {
         self.stripes.contains_key(&physical)
     }
 
-    /// Holds rows of the log until [`Pins::unpin_rows`].
+    /// Pins rows of the log until [`Pins::unpin_rows`].
     pub(crate) fn pin_rows(&mut self, rows: impl IntoIterator<Item = u32>) {
         self.rows.extend(rows);
     }
 
-    /// Lets go of all rows.
+    /// Unpins all rows.
     pub(crate) fn unpin_rows(&mut self) {
         self.rows.clear();
     }

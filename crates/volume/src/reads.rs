@@ -1,12 +1,12 @@
-//! Reads under way: those of users, spans of stripes and single fetches, and the order of those
-//! that wait.
+//! Reads under way: users' reads, spans of stripes and single fetches, and the queues of those that
+//! wait.
 //!
 //! Spans and fetches wait for room before they read: a degraded read of one chunk of a volume of 64
-//! devices reads 15 MiB. Waiting cannot go in circles, since neither waits for another once it has
-//! begun; and one always has room, however large. Users' spans go before those of the background,
-//! which has half of the room.
+//! devices reads 15 MiB. There is no deadlock: once begun, neither waits for another, and if none
+//! is under way the next one begins, however large it is. Users' spans go before those of the
+//! background, which may use half of the room.
 //!
-//! A user's read is answered when it has every block and all of them are asked for.
+//! A user's read is answered when all of its blocks have been requested and have arrived.
 
 use crate::fetch::{Fetch, FetchId, Later};
 use crate::room::Room;
@@ -14,7 +14,7 @@ use crate::span::{Span, SpanId};
 use crate::{EpochId, Operand, RequestId, Urgency, UserBlock};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Fetches under way of those that wait for their turn. Where the block itself is bad each reads as
+/// The most later fetches that are under way at a time. If the block itself is bad, each reads as
 /// many others as the code needs: with 64 devices these hold 64 MiB.
 const LATER_FETCHES: usize = 256;
 
@@ -24,42 +24,42 @@ pub(crate) struct UserRead {
     pub(crate) first: UserBlock,
     pub(crate) epoch: Option<EpochId>,
     blocks: Vec<Option<Option<Operand>>>,
-    /// Blocks that are not there yet, and one more until all are asked for.
+    /// The number of blocks that have not arrived, plus one until all have been requested.
     missing: usize,
     lost: Option<UserBlock>,
 }
 
 impl UserRead {
-    /// The first block that is lost.
+    /// Returns the first block that is lost.
     pub(crate) fn lost(&self) -> Option<UserBlock> {
         self.lost
     }
 
-    /// The contents; `None` for a block that is lost.
+    /// Returns the contents; `None`: the block is lost.
     pub(crate) fn into_contents(self) -> Vec<Option<Operand>> {
         self.blocks.into_iter().map(Option::flatten).collect()
     }
 }
 
-/// Everything that is being read, or will be.
+/// Reads that are under way or waiting.
 #[derive(Debug)]
 pub(crate) struct Reads {
     room: Room,
     users: BTreeMap<RequestId, UserRead>,
     spans: BTreeMap<SpanId, Span>,
-    /// Blocks of spans that have begun.
+    /// The number of blocks of spans that have begun.
     span_blocks: usize,
     /// Spans that wait for room, by urgency, users' first.
     waiting_spans: [VecDeque<SpanId>; 2],
     fetches: BTreeMap<FetchId, Fetch>,
     /// Fetches that wait for room.
     waiting_fetches: VecDeque<FetchId>,
-    /// Fetches that wait until there are fewer.
+    /// Fetches that begin when fewer fetches are under way.
     later: VecDeque<Later>,
 }
 
 impl Reads {
-    /// Begins with nothing under way.
+    /// Makes an empty set of reads.
     pub(crate) fn within(room: Room) -> Reads {
         Reads {
             room,
@@ -96,7 +96,8 @@ impl Reads {
         self.users.get(&id)
     }
 
-    /// A block of a user's read is there, or (`None`) lost; gives back a read that is whole.
+    /// Takes a block of a user's read, or (`None`) notes that it is lost; returns the read if it is
+    /// complete.
     pub(crate) fn user_had(
         &mut self,
         id: RequestId,
@@ -112,15 +113,15 @@ impl Reads {
         self.user_part_done(id)
     }
 
-    /// Ends a part of a user's read: all blocks are asked for, or one is there. Returns a read that
-    /// is whole.
+    /// Ends a part of a user's read: all blocks have been requested, or one has arrived. Returns
+    /// the read if it is complete.
     pub(crate) fn user_part_done(&mut self, id: RequestId) -> Option<UserRead> {
         let read = self.users.get_mut(&id)?;
         read.missing -= 1;
         if read.missing == 0 { self.users.remove(&id) } else { None }
     }
 
-    /// Returns true if this many blocks have room to be read together.
+    /// Returns true if there is room to read this many blocks together.
     fn has_room(&self, blocks: usize, urgency: Urgency) -> bool {
         let most = if urgency == Urgency::User { self.room.spans } else { self.room.spans / 2 };
         self.span_blocks == 0 || self.span_blocks + blocks <= most
@@ -163,7 +164,7 @@ impl Reads {
         self.spans.remove(&id)
     }
 
-    /// Lets go this many blocks of a span.
+    /// Gives back the room of a span: this many blocks.
     pub(crate) fn span_is_over(&mut self, blocks: usize) {
         self.span_blocks -= blocks;
     }
@@ -172,7 +173,7 @@ impl Reads {
     pub(crate) fn add_fetch(&mut self, id: FetchId, fetch: Fetch, cells: usize) -> bool {
         self.fetches.insert(id, fetch);
         let under_way = self.fetches.len() - self.waiting_fetches.len();
-        // The new fetch is among them already.
+        // The new fetch is already counted in `under_way`.
         let begins = under_way * cells <= self.room.fetches.max(cells);
         if !begins {
             self.waiting_fetches.push_back(id);
@@ -201,18 +202,18 @@ impl Reads {
         self.fetches.remove(&id)
     }
 
-    /// Fetches things when there are fewer fetches.
+    /// Queues fetches that begin when fewer are under way.
     pub(crate) fn fetch_later(&mut self, later: impl IntoIterator<Item = Later>) {
         self.later.extend(later);
     }
 
-    /// Fetches nothing later for a verification: one block that is lost decides it.
+    /// Drops the queued fetches of a verification: one lost block decides it.
     pub(crate) fn give_up_verifying(&mut self) {
         self.later.retain(|later| !later.verifies());
     }
 
-    /// Takes the next later fetch, if few fetches are under way; a check of a whole stripe only if
-    /// fewer than `spans_most` are.
+    /// Returns the next queued fetch, if few fetches are under way; the check of a whole stripe
+    /// only if fewer than `spans_most` spans are.
     pub(crate) fn next_later(&mut self, spans_most: usize) -> Option<Later> {
         let is_span = matches!(self.later.front(), Some(Later::VerifyStripe { .. }));
         if self.fetches.len() >= LATER_FETCHES || is_span && self.spans.len() >= spans_most {

@@ -1,38 +1,39 @@
-//! Records of the journal: the place of the next one, wishes for one, and proofs by those on the
-//! devices.
+//! The records of the journal: the place of the next one, whether one is wanted, and whether the
+//! last one is proven durable.
 //!
-//! * One record is written at a time; its number is given when it is durable.
-//! * A record is *wanted* while the state of a device changed, or something was noted, and no
+//! * One record is written at a time; its number counts as given once it is durable.
+//! * A record is *wanted* while the state of a device has changed, or something was noted, and no
 //!   record says so.
-//! * The last record is *unproven* while it maps something and nothing behind it says that it is
+//! * The last record is *unproven* while it maps something and nothing after it says that it is
 //!   durable ([`crate::proof`]).
 //! * A session is *provisional* until its first record or snapshot: a missing device may have a
-//!   record that the session does not know. With that device the next session would go on from
-//!   there and undo all that this one answered, so it answers nothing.
+//!   record that the session does not know. With that device the next session would continue from
+//!   that record and undo everything that this session has answered, so a provisional session
+//!   answers nothing.
 
 use pantile_format::volume::RecordNumber;
 
-/// State of the journal: its place for the next record, and records still to be written.
+/// State of the journal: the place of the next record, and the records that are wanted.
 #[derive(Debug)]
 pub(crate) struct Records {
-    /// The number of the next record, and where it goes.
+    /// The number of the next record, and the block of the ring where it begins.
     next: u64,
     head: u32,
     /// Blocks that hold records newer than the snapshot.
     used: u32,
-    /// Those of them that a commit under way writes.
+    /// Of these, the blocks that a commit under way is writing.
     under_way: u32,
     /// The first generation that no durable record can have.
     generation: u64,
     is_wanted: bool,
     is_unproven: bool,
-    /// If unproven, a record is to prove it, because no writes come.
+    /// An unproven record must be proved by an empty one, because no writes come.
     proof_is_wanted: bool,
     is_provisional: bool,
 }
 
 impl Records {
-    /// Begins with the number and the place of the next record; `used` blocks are in use.
+    /// Makes the state from the number and the place of the next record; `used`: blocks in use.
     pub(crate) fn at(next: u64, head: u32, used: u32) -> Records {
         Records {
             next,
@@ -51,7 +52,7 @@ impl Records {
         RecordNumber(self.next)
     }
 
-    /// The number of the last record.
+    /// Returns the number of the last record.
     pub(crate) fn last(&self) -> RecordNumber {
         RecordNumber(self.next - 1)
     }
@@ -60,30 +61,31 @@ impl Records {
         self.head
     }
 
-    /// Blocks that hold whole records newer than the snapshot.
+    /// Returns the number of blocks that hold whole records newer than the snapshot.
     pub(crate) fn written(&self) -> u32 {
         self.used - self.under_way
     }
 
-    /// True if less than half of a ring of this length is certain to be free.
+    /// Returns true if less than half of a ring of this length is certain to be free.
     pub(crate) fn is_low(&self, ring_blocks: u32) -> bool {
         2 * self.used > ring_blocks
     }
 
-    /// True if this number of further blocks of a ring is certain to be free.
+    /// Returns true if this many further blocks of a ring are certain to be free.
     pub(crate) fn has_free(&self, blocks: u32, ring_blocks: u32) -> bool {
         self.used + blocks < ring_blocks
     }
 
-    /// Writes a record of this many blocks at the head, which moves behind it.
+    /// Notes that a record of this many blocks is being written at the head, which moves behind it.
     pub(crate) fn write(&mut self, blocks: u32, head: u32) {
         self.head = head;
         self.used += blocks;
         self.under_way = blocks;
     }
 
-    /// Ends a write: it is durable, or its commit failed. `newest` is the last generation that it
-    /// maps; one that maps nothing proves all before it, and there is nothing that it could lack.
+    /// Ends a commit: its record is durable, or it failed. `newest`: the highest generation that
+    /// the record maps. A record that maps nothing proves all before it, and names no block that
+    /// could be missing.
     pub(crate) fn end_commit(&mut self, has_record: bool, newest: Option<u64>) {
         self.under_way = 0;
         self.generation = self.generation.max(newest.map_or(0, |newest| newest + 1));
@@ -94,7 +96,8 @@ impl Records {
         }
     }
 
-    /// A durable snapshot has all that the records said, and no generation from this one on.
+    /// Ends a snapshot, which is durable: it contains all records, and no generation from this one
+    /// on.
     pub(crate) fn end_snapshot(&mut self, generation: u64) {
         self.used = 0;
         self.generation = self.generation.max(generation);
@@ -102,12 +105,12 @@ impl Records {
         self.is_provisional = false;
     }
 
-    /// A session begins: no durable record can have this generation.
+    /// Begins a session: no durable record can have this generation or a higher one.
     pub(crate) fn begin_session(&mut self, generation: u64) {
         self.generation = generation;
     }
 
-    /// The session begins without all devices: it writes a record before it serves.
+    /// Begins a session without all devices: it writes a record before it serves.
     pub(crate) fn begin_provisionally(&mut self) {
         (self.is_provisional, self.is_wanted) = (true, true);
     }
@@ -116,12 +119,12 @@ impl Records {
         self.is_provisional
     }
 
-    /// Generations up to this one that no durable record has.
+    /// Returns the number of generations below this one that no durable record can have.
     pub(crate) fn unrecorded(&self, generation: u64) -> u64 {
         generation.saturating_sub(self.generation)
     }
 
-    /// Wants a record, if `is_new`.
+    /// Wants a record if `is_new`.
     pub(crate) fn want_if(&mut self, is_new: bool) {
         self.is_wanted |= is_new;
     }
@@ -134,27 +137,27 @@ impl Records {
         self.is_wanted
     }
 
-    /// Takes the wish for a record, which is begun; returns whether there was one.
+    /// Clears the wish for a record, which is begun now; returns whether there was one.
     pub(crate) fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.is_wanted)
     }
 
-    /// Notes the last record that an opening found, and whether it is unproven.
+    /// Sets whether the last record that an opening has found is unproven.
     pub(crate) fn found(&mut self, is_unproven: bool) {
         self.is_unproven = is_unproven;
     }
 
-    /// Wants a record that proves the last one, because no writes come.
+    /// Wants an empty record that proves the last one, because no writes come.
     pub(crate) fn want_proof(&mut self) {
         self.proof_is_wanted = true;
     }
 
-    /// A record will follow that proves as much.
+    /// Drops the wish for a proof: another record will follow and prove as much.
     pub(crate) fn need_no_proof(&mut self) {
         self.proof_is_wanted = false;
     }
 
-    /// Returns true if a record that proves the last one is wanted.
+    /// Returns true if a proof of the last record is wanted and missing.
     pub(crate) fn lack_proof(&self) -> bool {
         self.is_unproven && self.proof_is_wanted
     }

@@ -1,28 +1,26 @@
-//! The journals of all devices: the records that are whole, each once, with the devices that have
-//! it.
+//! The journals of all devices: each whole record once, with the devices that have it.
 //!
-//! The devices of a volume hold the same records. So all rings together need hardly more memory
-//! than one, however many devices there are. A ring itself is held only until its records have been
-//! found.
+//! The devices of a volume hold the same records, so all rings together need hardly more memory
+//! than one. A ring itself is in memory only until its records have been found.
 //!
-//! # What a ring may cost
+//! # The cost of a ring
 //!
 //! A ring says where records begin and how long they are. An attacker who can write to a device can
-//! say so in every block. To bound the cost:
+//! place the head of a record in every block. The cost is bounded as follows:
 //!
-//! - Whole records of one ring do not overlap. None that a volume wrote do: a record is whole only
-//!   as long as nothing was written over it, and no block within one begins as a record does. Of
-//!   two that overlap, under checksums that fit, one is forged. The first is kept, counted from the
-//!   block where the device's own superblock begins to replay. So a record that replay reaches is
-//!   never taken for a part of something else.
-//! - No more than [`WORK_RINGS`] times the length of the ring is compared and checksummed. A volume
-//!   needs two: each record once against the same one of another device, once for its checksum. The
-//!   rest is for heads whose records were partly overwritten, or came partly; such a record has no
-//!   other within it, unless a device lost writes. Beyond that records count as unreadable on this
-//!   device; others have them.
-//! - All rings together keep the bytes of no more than [`KEPT_RINGS`] of them: beyond that those of
-//!   the lowest numbers are let go. Records to replay have higher numbers than those left over from
-//!   times when devices were away, of which each may have some of its own.
+//! * Whole records of one ring do not overlap. Records that a volume wrote never do: a record stays
+//!   whole only until another is written over a part of it, and no block inside a record looks like
+//!   the head of one. If two with valid checksums overlap, one is forged. The first is kept,
+//!   counted from the block where the device's own superblock begins to replay. So a record that
+//!   replay reaches is never hidden by another one.
+//! * At most [`WORK_RINGS`] times the length of the ring is compared and checksummed. A volume
+//!   needs two: each record is compared once with the same one of another device, and checksummed
+//!   once. The rest is for heads of records that were partly overwritten or partly written; such a
+//!   record contains no other, unless a device lost writes. Beyond the limit the records of this
+//!   device count as unreadable; other devices have them.
+//! * All rings together keep the bytes of at most [`KEPT_RINGS`] rings: beyond that the records
+//!   with the lowest numbers are dropped. Records to replay have higher numbers than old ones from
+//!   times when devices were away, of which each device may have its own.
 
 use crate::{BLOCK_BYTES, Geometry, Slot};
 use pantile_format::volume::{Record, RecordHead};
@@ -38,29 +36,30 @@ const KEPT_RINGS: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) head: RecordHead,
-    /// None: they were let go.
+    /// The bytes; empty if they were dropped.
     pub(crate) bytes: Vec<u8>,
-    /// The devices that have it there, byte for byte.
+    /// The devices that have the same bytes at this place.
     pub(crate) on: BTreeSet<Slot>,
 }
 
-/// Whole records by the block of the ring that they begin at.
+/// Whole records, by the block of the ring at which they begin.
 #[derive(Debug, Default)]
 pub(crate) struct Rings {
     records: BTreeMap<u32, Vec<Kept>>,
-    /// Bytes of all of them.
+    /// The bytes of all kept records.
     bytes: usize,
 }
 
 impl Rings {
-    /// Takes the records of a device's ring, which it replays from a block on. Unreadable blocks
-    /// are zeros, and so are in no record.
+    /// Takes the records of a device's ring; `from`: the block where its replay begins. Unreadable
+    /// blocks are zeros, so they are in no record.
     ///
-    /// Records end where others have overwritten them, so every block may be the first of one.
+    /// Records may have been partly overwritten, so every block may be the head of one.
     pub(crate) fn take(&mut self, slot: Slot, ring: &[u8], from: u32, geometry: &Geometry) {
         let blocks = geometry.journal_blocks();
         let mut work = WORK_RINGS * ring.len();
-        // Both counted from `from` on: where the first that is kept begins, and where we are.
+        // Both are counted from `from`: the head of the first record that is kept, and the current
+        // block.
         let (mut first, mut passed) = (None, 0);
         while passed < blocks {
             let at = ((u64::from(from) + u64::from(passed)) % u64::from(blocks)) as u32;
@@ -76,8 +75,8 @@ impl Rings {
         self.let_go(KEPT_RINGS * ring.len());
     }
 
-    /// Takes the record that begins at a block, if it is whole and has at most so many blocks;
-    /// returns its blocks.
+    /// Takes the record that begins at a block, if it is whole and has at most this many blocks;
+    /// returns the number of its blocks.
     fn take_at(
         &mut self,
         slot: Slot,
@@ -112,7 +111,7 @@ impl Rings {
         Some(head.blocks)
     }
 
-    /// Lets bytes of the lowest numbers go until `most` are left.
+    /// Drops the bytes of records with the lowest numbers until `most` bytes are left.
     fn let_go(&mut self, most: usize) {
         if self.bytes <= most {
             return;
@@ -127,7 +126,7 @@ impl Rings {
         }
     }
 
-    /// The whole records that begin at a block of the ring.
+    /// Returns the whole records that begin at a block of the ring.
     pub(crate) fn at(&self, at: u32) -> &[Kept] {
         self.records.get(&at).map_or(&[], Vec::as_slice)
     }
@@ -137,7 +136,7 @@ impl Rings {
     }
 }
 
-/// Blocks of a ring from one on, and those around its end.
+/// Returns blocks of a ring from one on, and those after its end wraps around.
 fn in_ring<'r>(ring: &'r [u8], at: u32, blocks: u32, geometry: &Geometry) -> Option<(&'r [u8], &'r [u8])> {
     if blocks > geometry.journal_blocks() {
         return None;
@@ -168,7 +167,7 @@ mod tests {
         Geometry::new(new).expect("a geometry")
     }
 
-    /// A record of some blocks.
+    /// Makes a record of this many blocks.
     fn record(number: u64, blocks: usize, geometry: &Geometry) -> Vec<u8> {
         let entry = Entry::Member(Member { slot: Slot(0), state: MemberState::Present });
         let record = Record {
@@ -190,8 +189,8 @@ mod tests {
         }
     }
 
-    /// Returns a head that claims this many blocks, and entries of a kind that may be ignored up to
-    /// the block's end.
+    /// Makes a head that claims this many blocks, with entries of an ignorable kind up to the
+    /// block's end.
     fn head(number: u64, blocks: u32, geometry: &Geometry) -> Vec<u8> {
         let mut block = record(number, 1, geometry);
         let body = blocks as usize * BLOCK - RECORD_HEAD_BYTES - 8;
@@ -208,7 +207,8 @@ mod tests {
         let (long, within) = (16, JOURNAL - 16);
         for at in 0..within {
             let mut block = head(u64::from(at) + 1, long, &geometry);
-            // Each record has entries of its own from block to block, at its own places.
+            // Each record has entries from block to block, at places that differ from record to
+            // record.
             block[RECORD_HEAD_BYTES..].fill(0);
             block[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + 2].copy_from_slice(&64u16.to_le_bytes());
             put(&mut ring, at, &block);
@@ -249,7 +249,7 @@ mod tests {
         let mut rings = Rings::default();
         rings.take(Slot(0), &ring, 0, &geometry);
         assert_eq!(rings.all().count(), 0, "it had given all that it may cost before");
-        // Records to replay come first.
+        // The records to replay come first within the limit of work.
         rings.take(Slot(0), &ring, JOURNAL - 1, &geometry);
         assert_eq!(rings.at(JOURNAL - 1).len(), 1);
     }
@@ -280,13 +280,13 @@ mod tests {
         let geometry = geometry();
         let mut ring = vec![0; JOURNAL as usize * BLOCK];
         let (mut at, mut state) = (0, 5u32);
-        // Whole records, by place.
+        // The whole records, by the block that they begin at.
         let mut model: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         for number in 1..200 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let blocks = 1 + (state >> 16) % 15;
             let bytes = record(number, blocks as usize, &geometry);
-            // Some are torn, and the next one lies there.
+            // Some records are torn, and the next one begins at the same block.
             let is_torn = (state >> 8) % 4 == 0;
             let written = if is_torn { (state >> 24) % blocks } else { blocks };
             put(&mut ring, at, &bytes[..written as usize * BLOCK]);

@@ -1,21 +1,22 @@
-//! Scrub: reads and judges all metadata and everything that the maps point to. Bad parts are named
-//! and, with repair, written again.
+//! Scrub: reads and verifies all metadata and everything that the maps point to. Bad parts are
+//! reported and, with repair, written again.
 //!
 //! First come superblocks, journals and snapshots ([`metadata`]), then the log, then stripes. A
-//! scrub with repair ends with a snapshot, behind which no record counts, and with all three
-//! superblocks written: bad ones are good then, without a note of each.
+//! scrub with repair ends with a snapshot, which replaces all records, and writes all three
+//! superblocks: bad ones are good then, without a note of each.
 //!
-//! A stripe is judged in two steps. First by checksums: a block that differs from its chunk's
-//! header, or a header that differs from the maps, names the device. If all are right, by the code:
-//! parity is computed from the data and must have the checksums of the written parity. If not,
-//! memory or a computation was wrong when the stripe was written. Each column is tried as the only
-//! wrong one: one that fits is *located*, several are *ambiguous*, none is *unlocatable*. A located
-//! column is written again only if it holds parity alone, so that users' data are never in doubt.
-//! Its differences must be so many that a larger error looks alike less than once in 2^40
-//! ([`Locator::evidence_bits`]).
+//! A stripe is judged in two steps. The first uses checksums: a block that differs from its chunk's
+//! header, or a header that differs from the maps, identifies the device. If all checksums are
+//! right, the second step uses the code: parity is computed from the data and must have the
+//! checksums of the written parity. If it does not, memory or a computation was wrong when the
+//! stripe was written. Each column is then tried as the only wrong one: if one fits it is
+//! *located*, if several fit the stripe is *ambiguous*, if none fits it is *unlocatable*. A located
+//! column is written again only if it has parity alone, so users' data are never replaced on this
+//! evidence. It must also differ in so many places that a larger error looks the same less than
+//! once in 2^40 ([`Locator::evidence_bits`]).
 //!
-//! A scrub of one device ([`device`]) reads and judges by checksums what that device holds. The
-//! scrub of all devices is set aside meanwhile.
+//! A scrub of one device ([`device`]) reads what that device holds and verifies it by checksums.
+//! The scrub of all devices is suspended meanwhile.
 
 mod device;
 mod kept;
@@ -34,49 +35,50 @@ use pantile_format::volume::EventKind;
 use pantile_plan::{CellSet, EVIDENCE_BITS_LEAST, Locator};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks read at a time: 8 MiB.
+/// The most blocks that are read at a time: 8 MiB.
 const WINDOW_BLOCKS: u64 = 2048;
 
 const SUPERBLOCKS: u32 = 3;
 
-/// Windows between two records of where a scrub is: half a GiB of stripes.
+/// Windows between two records of a scrub's position: half a GiB of stripes.
 const RECORDED_WINDOWS: u64 = 64;
 
-/// A scrub, running, paused or at its end.
+/// A scrub that is running, paused or over.
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
-    /// The device, if it is of one alone.
+    /// The device, for a scrub of one device.
     only: Option<Slot>,
-    /// The scrub of all devices that was set aside for that, with nothing under way.
+    /// The scrub of all devices, suspended for the scrub of one, with nothing under way.
     aside: Option<Box<Scrubbing>>,
-    /// Of one device: its journal has records that only a comparison with others would judge.
+    /// For a scrub of one device: its journal has records that only a comparison with others could
+    /// judge.
     has_old_records: bool,
-    /// Of one device: it was lost meanwhile.
+    /// For a scrub of one device: the device was lost meanwhile.
     is_interrupted: bool,
     status: ScrubStatus,
     metadata: Metadata,
-    /// The snapshot that a repair ends with is asked for.
+    /// The snapshot that ends a repair has been requested.
     mends: bool,
     next_row: u32,
     next_stripe: u32,
     checking: BTreeMap<u32, Checking>,
-    /// Cells of rows that are read: their buffer, checksum and generation.
+    /// Cells of rows that are being read: their buffer, checksum and generation.
     rows: BTreeMap<(u32, usize), RowCheck>,
     outstanding: usize,
-    /// Stripes written ahead up to this name are recorded before the scrub begins; else it would
-    /// miss them.
+    /// Stages with names up to this one must be recorded before the scrub begins; else it would
+    /// miss their stripes.
     barrier: u64,
-    /// Bad stripes that are to be written again.
+    /// Bad stripes that must be written again.
     flagged: BTreeSet<u32>,
-    /// The number of those that were, from the rest of them.
+    /// The number of such stripes that were written again from their other chunks.
     repaired: u64,
-    /// Stripes that are worse than the code tolerates.
+    /// Stripes with more losses than the code tolerates.
     beyond_repair: BTreeSet<u32>,
-    /// Bad stripes that only a guess could repair.
+    /// The number of bad stripes that only a guess could repair.
     unnamed: u64,
-    /// Stripes repaired, and stripes that could not be, before a restart.
+    /// Numbers of stripes that were repaired, and that could not be, before a restart.
     before: (u64, u64),
-    /// Position and findings when nothing was under way.
+    /// Position and findings at the last moment when nothing was under way.
     at_rest: (u32, ScrubStatus),
     windows: u64,
 }
@@ -91,16 +93,16 @@ struct RowCheck {
 #[derive(Debug)]
 struct Checking {
     mapping: Mapping,
-    /// The device that was read alone, if it was.
+    /// The device that alone was read, if so.
     only: Option<Slot>,
-    /// Blocks that were read, kept until the code has judged them.
+    /// Blocks that were read, kept until the equations have been checked.
     blocks: BTreeMap<Place, BufferId>,
     scratch: Vec<BufferId>,
-    /// The trial of each column. Empty in the first step.
+    /// The trial of each column; empty in the first step.
     trials: Vec<Trial>,
 }
 
-/// Results of a computation that are of the trial of one column.
+/// Numbers of results of a computation that belong to the trial of one column.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     checksums: usize,
@@ -113,11 +115,11 @@ impl Engine {
         match wish {
             Scrub::Start { repair } => {
                 let fresh = self.fresh_scrub(repair);
-                // Only one with repair does all that a scrub of a device does.
+                // Only a scrub with repair does everything that a scrub of one device does.
                 self.device_scrub = self.device_scrub.filter(|scrub| !(scrub.running && repair));
                 match &mut self.scrubbing {
                     Some(Scrubbing { only: Some(_), aside, .. }) if !repair => *aside = Some(Box::new(fresh)),
-                    // Reads under way end first; then it begins again.
+                    // Reads under way end first; then the scrub begins again.
                     Some(scrub) if scrub.outstanding > 0 => {
                         let (checking, rows) =
                             (std::mem::take(&mut scrub.checking), std::mem::take(&mut scrub.rows));
@@ -144,7 +146,7 @@ impl Engine {
         self.want_record_of_notes();
     }
 
-    /// Returns a scrub that is about to begin.
+    /// Makes the state of a scrub that is about to begin.
     fn fresh_scrub(&mut self, repair: bool) -> Scrubbing {
         let total = u64::from(self.geometry.logical_stripes());
         let begun_at = self.noting.now();
@@ -152,7 +154,7 @@ impl Engine {
         Scrubbing::new(status, Metadata::new(self.io.next_id()), self.io.counter())
     }
 
-    /// Begins the next part if none is under way.
+    /// Begins the next part of the scrub if none is under way.
     pub(crate) fn drive_scrub(&mut self) {
         loop {
             self.turn_to_device_scrub();
@@ -180,7 +182,8 @@ impl Engine {
             let Some(scrub) = &mut self.scrubbing else { return };
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
-            // A record has its position now and then, so that a crash does not begin it again.
+            // The position is recorded now and then, so that a scrub does not restart from zero
+            // after a crash.
             self.records.want_if(scrub.only.is_none() && scrub.windows.is_multiple_of(RECORDED_WINDOWS));
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
@@ -197,8 +200,8 @@ impl Engine {
                 let begins = scrub.status.repair && !std::mem::replace(&mut scrub.mends, true);
                 let is_sound = scrub.status.metadata.is_empty() && !scrub.has_old_records;
                 if begins && !(scrub.only.is_some() && is_sound) {
-                    // The maps have been written again to every device, and the superblocks are,
-                    // too.
+                    // The maps have been written to every device again, and so will be the
+                    // superblocks.
                     let without_text = scrub.status.metadata.iter().filter(|bad| bad.definition);
                     self.snapshots.lack_text(without_text.map(|bad| bad.slot));
                     self.snapshots.want_everywhere();
@@ -225,19 +228,20 @@ impl Engine {
         }
     }
 
-    /// Devices with most superblocks bad: an opening rebuilds them as empty ones.
+    /// Returns devices with most superblocks bad: an opening would take them for empty ones and
+    /// rebuild them.
     pub(crate) fn with_bad_superblocks(&self) -> BTreeSet<Slot> {
         let found = self.bad_metadata().filter(|bad| 2 * bad.superblocks > SUPERBLOCKS);
         found.map(|bad| bad.slot).collect()
     }
 
-    /// Devices whose maps an opening cannot use.
+    /// Returns devices whose maps an opening could not use.
     pub(crate) fn with_bad_maps(&self) -> BTreeSet<Slot> {
         let is_bad = |bad: &&BadMetadata| bad.superblocks > 0 || bad.journal || bad.snapshot;
         self.bad_metadata().filter(is_bad).map(|bad| bad.slot).collect()
     }
 
-    /// Bad metadata that the scrubs of this session have found and not written again.
+    /// Returns the bad metadata that scrubs of this session have found and not written again.
     fn bad_metadata(&self) -> impl Iterator<Item = &BadMetadata> {
         let is_mended = |status: &ScrubStatus| status.repair && !status.running && !status.stopped;
         let scrubs =
@@ -330,7 +334,7 @@ impl Engine {
         }
         scrub.outstanding += wanted.len();
         for &(logical, mapping) in &wanted {
-            // Its headers stay in memory until it is judged.
+            // The headers of the stripe stay in memory until it is judged.
             self.pins.pin(mapping.physical);
             let (blocks, scratch, trials) = (BTreeMap::new(), Vec::new(), Vec::new());
             scrub.checking.insert(logical, Checking { mapping, only, blocks, scratch, trials });
@@ -338,8 +342,8 @@ impl Engine {
         wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping, only));
     }
 
-    /// Judges a stripe, of which all, or all of one device, has been read. `bad`: devices with
-    /// something wrong, and whether any of that could be read.
+    /// Judges a stripe of which all, or all of one device, has been read. `bad`: devices with
+    /// something wrong, and true if any of that could be read.
     pub(crate) fn stripe_checked(
         &mut self,
         logical: u32,
@@ -395,7 +399,8 @@ impl Engine {
         (Operand::Buffer(buffer), Seed { slot, address, generation: mapping.generation })
     }
 
-    /// Adds the steps of a plan on the blocks of one offset. Computed blocks hide those read.
+    /// Adds the steps of a plan for the blocks of one offset. Computed blocks take precedence over
+    /// those that were read.
     fn add_steps(
         &mut self,
         steps: &[pantile_plan::Step],
@@ -438,8 +443,8 @@ impl Engine {
             }
             return;
         }
-        // Each trial gave pairs of checksums that must be equal, and how much of its column
-        // differs.
+        // Each trial has returned pairs of checksums that must be equal, and the number of bytes of
+        // its column that differ.
         let (mut sums, mut counts) = (&found[..], &differing[..]);
         let mut explained = Vec::new();
         for (column, trial) in trials.iter().enumerate() {
@@ -465,8 +470,9 @@ impl Engine {
         self.stripe_judged(logical, repair);
     }
 
-    /// Notes a stripe with right checksums and wrong equations. Bad is the one column that explains
-    /// it, or else all that hold parity: nothing can be recovered with them.
+    /// Notes a stripe with right checksums whose equations do not hold. The one column that
+    /// explains it is bad. If no single one does, all columns with parity are, because they can
+    /// recover nothing.
     fn equations_do_not_hold(&mut self, logical: u32, mapping: Mapping, explained: &[usize]) {
         let code = self.geometry.code.clone();
         let has_parity = |column: &usize| code.column_cells(*column).any(|cell| code.is_parity(cell));
@@ -480,16 +486,19 @@ impl Engine {
         }
     }
 
-    /// Returns true if a column that alone explains the differences can be rebuilt from the others.
+    /// Returns true if a column that alone explains the differences is surely wrong, and can be
+    /// rebuilt.
     ///
-    /// `differing`: of each offset and each of its cells, how many bytes would change.
+    /// `differing`: for each offset and each cell of the column, the number of bytes that would
+    /// change.
     fn is_surely_wrong(&self, column: usize, differing: &[u64]) -> bool {
         let code = &self.geometry.code;
-        // Users' data are never in doubt: they have their checksums.
+        // Users' data are never rebuilt on this evidence: they have their checksums.
         if !code.column_cells(column).all(|cell| code.is_parity(cell)) {
             return false;
         }
-        // For each offset the cell that differs most: in at least this many places of the column.
+        // The largest number of differing bytes of any cell, for each offset: the column differs in
+        // at least as many places.
         let most = |cells: &[u64]| cells.iter().copied().max().unwrap_or(0);
         let places: u64 = differing.chunks(code.rows(column).max(1)).map(most).sum();
         let places = usize::try_from(places).unwrap_or(usize::MAX);
@@ -497,7 +506,8 @@ impl Engine {
             .is_ok_and(|locator| locator.evidence_bits(1, places) >= EVIDENCE_BITS_LEAST)
     }
 
-    /// Tries each column as the wrong one: all checksums are right and the equations are not.
+    /// Tries each column as the wrong one, because all checksums are right and the equations do not
+    /// hold.
     fn try_columns(&mut self, logical: u32, mapping: Mapping) {
         let blocks = match self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) {
             Some(checking) => checking.blocks.clone(),
@@ -553,7 +563,7 @@ impl Engine {
         self.scrub_part_done();
     }
 
-    /// Wants a stripe written again, even if that could not be done before.
+    /// Makes a stripe suspect, so that it is written again, even if that failed before.
     fn repair_for_scrub(&mut self, logical: u32) {
         self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
         self.damage.retry(logical);

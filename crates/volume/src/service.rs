@@ -1,10 +1,10 @@
-//! The state of service: being opened, taking requests, only reading, or failed.
+//! The state of service: opening, serving, read only, or failed.
 //!
-//! * While it is opened the last record is verified ([`crate::verification`]); that ends when it
-//!   serves.
-//! * One that is read only has failed from its beginning: nothing is written.
+//! * While the volume is opened the last record is verified ([`crate::verification`]); that ends
+//!   when the volume serves.
+//! * A read-only volume counts as failed from its beginning: nothing is written.
 //! * A volume that has failed stays so until it is opened again.
-//! * Requests that come before it serves wait in the order in which they came.
+//! * Requests that arrive before it serves wait in their order of arrival.
 
 use crate::verification::Verification;
 use crate::{Request, RequestId};
@@ -13,16 +13,16 @@ use crate::{Request, RequestId};
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     opening: Verification,
-    /// More devices are gone than the code tolerates, or the volume is open to be read only:
-    /// nothing is written.
+    /// More devices are gone than the code tolerates, or the volume is read only: nothing is
+    /// written.
     has_failed: bool,
     reads_only: bool,
-    /// Requests that came too early.
+    /// Requests that arrived before the volume served.
     early: Vec<(RequestId, Request)>,
 }
 
 impl Service {
-    /// The last record while the volume is opened.
+    /// Returns the verification of the last record while the volume is opened.
     pub(crate) fn opening(&self) -> &Verification {
         &self.opening
     }
@@ -35,7 +35,7 @@ impl Service {
         self.opening.is_under_way()
     }
 
-    /// Returns true if the last record does not count: a block of it is lost.
+    /// Returns true if the last record does not count because a block of it is lost.
     pub(crate) fn has_failed_to_verify(&self) -> bool {
         self.opening.has_lost() || self.has_failed
     }
@@ -45,7 +45,7 @@ impl Service {
         self.has_failed = true;
     }
 
-    /// Stops all writes, if `is_so`.
+    /// Stops all writes if `is_so`.
     pub(crate) fn fail_if(&mut self, is_so: bool) {
         self.has_failed |= is_so;
     }
@@ -54,7 +54,7 @@ impl Service {
         self.has_failed
     }
 
-    /// Opens the volume to be read only, without a session.
+    /// Makes the volume read only, without a session.
     pub(crate) fn only_read(&mut self) {
         self.opening.forget();
         (self.reads_only, self.has_failed) = (true, true);
@@ -64,7 +64,7 @@ impl Service {
         self.reads_only
     }
 
-    /// Returns true if reads without the engine find the same content as its own.
+    /// Returns true if a driver that reads devices itself finds the same content as the engine.
     pub(crate) fn can_be_read(&self) -> bool {
         !self.has_failed || self.reads_only
     }

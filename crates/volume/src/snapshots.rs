@@ -1,12 +1,13 @@
 //! Snapshots, which let the ring of the journal be overwritten, and the superblocks that refer to
 //! them.
 //!
-//! * Nothing is committed while a snapshot is written: it is made from the maps as it is written.
-//! * Two areas hold snapshots in turns, two places in front hold superblocks in turns, and a third
-//!   has a copy. A place is written only when what replaces it is durable elsewhere.
+//! * Nothing is committed while a snapshot is written, so it contains the maps of one moment.
+//! * Two areas hold snapshots in turns. Two places in front hold superblocks in turns, and a third
+//!   place has a copy. A place is written only when its successor is durable elsewhere.
 //! * A superblock that refers to a snapshot is written when the snapshot is durable, and only if
-//!   every device that it calls present is there still.
-//! * The history is *open* once a device was lost or is to be let in: that device may have it.
+//!   every device that the snapshot calls present is still present.
+//! * The history is *open* once a device was lost or is about to be admitted: that device may have
+//!   it.
 
 use crate::engine::{Engine, IoOwner};
 use crate::journal::definition_bytes;
@@ -18,25 +19,26 @@ use pantile_format::Generation;
 use pantile_format::volume::{SnapshotHead, SnapshotRef, SnapshotSum, State, StateRef, Superblock};
 use std::collections::BTreeSet;
 
-/// Blocks of a snapshot that are under way at a time, on all devices together: 16 MiB.
+/// The most blocks of a snapshot that are being written, on all devices together: 16 MiB.
 const SNAPSHOT_BLOCKS: usize = 4096;
 
 /// The longest write of a snapshot: 1 MiB.
 const SNAPSHOT_WRITE_BLOCKS: usize = 256;
 
-/// The snapshot under way, those that are wanted, and the superblock that counts.
+/// The snapshot under way, whether another is wanted, and the valid superblock.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     under_way: Option<Snapshot>,
-    /// One is written as soon as nothing is being made durable, even with room in the journal.
+    /// A snapshot is written as soon as no commit is under way, even with room in the journal.
     is_wanted: bool,
-    /// All three superblocks of each device are written with it.
+    /// The next snapshot writes all three superblocks of each device.
     everywhere: bool,
-    /// Devices that have never had a snapshot: they get the text of the code, too.
+    /// Devices that have never had a snapshot: they also get the text of the code.
     blank: BTreeSet<Slot>,
-    /// As it is on the devices; each has it with its own slot.
+    /// The superblock on the devices; each device has it with its own slot.
     superblock: Superblock,
-    /// By slot, counts the writes of the superblock: in turns to the one place and the other.
+    /// By slot, the number of writes of the superblock; they alternate between the two places in
+    /// front.
     turns: Vec<u64>,
     history_is_open: bool,
 }
@@ -54,12 +56,12 @@ impl Snapshots {
         }
     }
 
-    /// The superblock that is on the devices.
+    /// Returns the superblock that is on the devices.
     pub(crate) fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// A session has this superblock, which the caller makes durable.
+    /// Begins a session with this superblock, which the caller makes durable.
     pub(crate) fn begin_session(&mut self, superblock: Superblock) {
         self.superblock = superblock;
     }
@@ -87,39 +89,39 @@ impl Snapshots {
         (self.is_wanted, self.everywhere) = (true, true);
     }
 
-    /// The next snapshot writes the text of the code to devices, too.
+    /// Lets the next snapshot write the text of the code to these devices, too.
     pub(crate) fn lack_text(&mut self, slots: impl IntoIterator<Item = Slot>) {
         self.blank.extend(slots);
     }
 
-    /// A device that is not here may have the history.
+    /// Notes that a device which is not present may have the history.
     pub(crate) fn open_history(&mut self) {
         self.history_is_open = true;
     }
 
-    /// Tests whether the superblock says that no device which is away has the history.
+    /// Tests whether the superblock proves that no absent device has the history.
     pub(crate) fn is_closed(&self) -> bool {
         is_closed(&self.superblock)
     }
 
-    /// The writes of a device's superblock so far.
+    /// Returns the number of writes of a device's superblock so far.
     pub(crate) fn turn(&self, slot: Slot) -> u64 {
         self.turns[slot.0 as usize]
     }
 
-    /// The next superblock of a device goes there.
+    /// Sets the turn, and so the place, of a device's next superblock.
     pub(crate) fn set_turn(&mut self, slot: Slot, turn: u64) {
         self.turns[slot.0 as usize] = turn;
     }
 
-    /// Takes a device's turn: the place in front for its next superblock.
+    /// Returns a device's turn for its next superblock, and counts it.
     pub(crate) fn take_turn(&mut self, slot: Slot) -> u64 {
         let turn = &mut self.turns[slot.0 as usize];
         *turn += 1;
         *turn - 1
     }
 
-    /// The area that holds the older snapshot.
+    /// Returns the area that the next snapshot is written to: the one with the older snapshot.
     fn area(&self) -> u8 {
         match &self.superblock.snapshot {
             Some(SnapshotRef { area: 0, .. }) => 1,
@@ -127,7 +129,7 @@ impl Snapshots {
         }
     }
 
-    /// The superblock that refers to the snapshot.
+    /// Returns the superblock that refers to the snapshot under way.
     fn superblock_with(&self, SnapshotSum { blocks, crc }: SnapshotSum, records: &Records) -> Superblock {
         let (session, replay_at) = (self.superblock.session, records.head());
         let (area, record) = (self.area(), records.last());
@@ -139,7 +141,7 @@ impl Snapshots {
         }
     }
 
-    /// The snapshot waits for one more write or flush.
+    /// Makes the snapshot wait for one more write or flush.
     fn wait(&mut self) {
         if let Some(snapshot) = &mut self.under_way {
             snapshot.outstanding += 1;
@@ -154,15 +156,15 @@ struct Snapshot {
     writer: SnapshotWriter,
     /// Blocks that are written or being written.
     blocks: u32,
-    /// The next generation that it says.
+    /// The next generation as of the snapshot.
     generation: u64,
-    /// The present superblock, until the snapshot is written.
+    /// The current superblock; once the snapshot is written, the one that refers to it.
     superblock: Superblock,
-    /// The devices that it calls present.
+    /// The devices that the snapshot calls present.
     on: Vec<Slot>,
-    /// Both superblocks in front are written, not only the one in its turn.
+    /// Both superblocks in front are written, rather than only the one whose turn it is.
     everywhere: bool,
-    /// The state that goes with it.
+    /// The state that is stored with the snapshot.
     state: StateRef,
 }
 
@@ -172,17 +174,17 @@ enum SnapshotPhase {
     Flush,
     WriteSuperblock,
     FlushSuperblock,
-    /// If all three are to be written.
+    /// Only if all three superblocks are written.
     WriteOther,
     FlushOther,
-    /// Not flushed, unless all three are to be written: the next flush makes them durable, and the
-    /// superblock in its turn is durable.
+    /// The copy is not flushed unless all three are written: the next flush makes it durable, and
+    /// the superblock in front is durable already.
     WriteCopy,
     FlushCopy,
 }
 
 impl Engine {
-    /// Begins to write the maps as they are. No commit is under way.
+    /// Begins to write the maps. No commit is under way.
     pub(crate) fn begin_snapshot(&mut self) {
         self.snapshots.is_wanted = false;
         let (at, bytes, state) = self.state_of_now();
@@ -200,15 +202,15 @@ impl Engine {
             generation: self.maps.generation(),
             superblock: self.snapshots.superblock.clone(),
             on: self.present(),
-            // A device that has just come may have torn ones, or zeros: a scrub would take them for
-            // bad.
+            // The superblocks of a device that has just come may be torn, or zeros, and a scrub
+            // would call them bad.
             everywhere: std::mem::take(&mut self.snapshots.everywhere) || !self.snapshots.blank.is_empty(),
             state,
         });
         for slot in self.present() {
             self.snapshot_write_to(slot, at, bytes.clone());
         }
-        // A device that has just come has not even the code.
+        // A device that has just come does not even have the text of the code.
         let text = self.geometry.code.definition().map(definition_bytes);
         for slot in std::mem::take(&mut self.snapshots.blank) {
             if let Some(text) = text.clone().filter(|_| self.maps.is_present(slot)) {
@@ -236,7 +238,8 @@ impl Engine {
     fn snapshot_write_on(&mut self) -> bool {
         let area = self.geometry.common().snapshot(self.snapshots.area());
         let most = (SNAPSHOT_BLOCKS / self.geometry.slots()).clamp(1, SNAPSHOT_WRITE_BLOCKS);
-        // In several pieces also where it is short, so that small volumes go the way of large ones.
+        // Small snapshots are also written in several pieces, so that small volumes test what large
+        // ones do.
         let most = most.min((area.blocks as usize).div_ceil(4));
         let Some(snapshot) = &mut self.snapshots.under_way else { return false };
         let bytes = snapshot.writer.next_blocks(most, &self.maps, &self.geometry);
@@ -258,8 +261,9 @@ impl Engine {
         self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
     }
 
-    /// Writes the superblock in its turn, or its copy at the end. Never both at once: at most one
-    /// of three places is being written, so that a crash and a bad block together leave one.
+    /// Writes the superblock to the place in front whose turn it is, or at the end to the copy.
+    /// Never both at once: of three places at most one is being written, so a crash and a bad block
+    /// together leave one.
     fn write_superblocks(&mut self, superblock: &Superblock, copies: bool) {
         let lost = self.maps.absent();
         for slot in self.present() {
@@ -313,7 +317,7 @@ impl Engine {
                 snapshot.phase = SnapshotPhase::Flush;
                 self.snapshot_flush();
             }
-            // It calls a lost device present: nothing may begin from it.
+            // The snapshot calls a lost device present, so no superblock may refer to it.
             SnapshotPhase::Flush if lost_one => {
                 self.snapshots.everywhere |= snapshot.everywhere;
                 self.snapshots.under_way = None;

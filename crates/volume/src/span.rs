@@ -1,9 +1,9 @@
-//! Reading many blocks of one stripe together: few inputs, one plan.
+//! Reads many blocks of one stripe together, with few inputs and one plan.
 //!
-//! A span reads runs of consecutive blocks and, at the same time, the headers that have their
-//! checksums. Cells on lost devices are computed by the cheapest plan for just these cells. If all
-//! blocks are good, everything is delivered. Otherwise the stripe is noted as suspect and every
-//! wanted block is fetched for itself ([`crate::fetch`]), with its own set of losses.
+//! A span reads runs of consecutive blocks and, at the same time, the headers with their checksums.
+//! Cells on lost devices are computed by the cheapest plan for these cells together. If all blocks
+//! are good, everything is delivered. Otherwise the stripe becomes suspect and every wanted block
+//! is fetched alone ([`crate::fetch`]), with a plan for its own losses.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::{ChunkSums, Requester};
@@ -22,10 +22,10 @@ use std::sync::Arc;
 /// Names a span within the engine.
 pub(crate) type SpanId = u64;
 
-/// One block of a stripe: its cell, and its number in the cell.
+/// One block of a stripe: its cell, and its offset in the cell.
 pub(crate) type Place = (CellIndex, u32);
 
-/// A wanted block. `block` is only a name for answers about lost blocks.
+/// A wanted block. `block` only names it in answers about lost blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) place: Place,
@@ -36,8 +36,8 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 enum Purpose {
     Deliver(Vec<Target>),
-    /// Reads every block of every device that should have its part. The scrub gets the bad ones;
-    /// nothing is delivered.
+    /// Reads every block of every device that should have its chunk. The scrub gets the bad
+    /// devices; nothing is delivered.
     Check,
 }
 
@@ -45,14 +45,13 @@ enum Purpose {
 #[derive(Debug)]
 struct Run {
     slot: Slot,
-    /// The first, counted from the first block of the first cell of the stripe: cells count column
-    /// by column.
+    /// The index of the first block in the stripe, whose cells are numbered column by column.
     first: u32,
-    /// The first, counted from the first of the column.
+    /// The index of the first block in its column.
     in_column: u32,
-    /// None, if they could not be read.
+    /// The buffers; empty if the blocks could not be read.
     buffers: Vec<BufferId>,
-    /// The checksums as found.
+    /// The checksums of the blocks that were read.
     sums: Vec<u64>,
 }
 
@@ -60,9 +59,9 @@ struct Run {
 #[derive(Clone, Debug)]
 struct Making {
     plan: Arc<Plan>,
-    /// The blocks of each cell.
+    /// The range of blocks that is computed of each cell.
     offsets: Range<u32>,
-    /// Computed blocks, step by step of the plan, and offset by offset.
+    /// The computed blocks: for each step of the plan, one per offset.
     made: Vec<Vec<BufferId>>,
 }
 
@@ -74,20 +73,20 @@ pub(crate) struct Span {
     purpose: Purpose,
     making: Option<Making>,
     urgency: Urgency,
-    /// Devices whose headers are read.
+    /// Devices whose headers are being read.
     unknown: Vec<Slot>,
-    /// Blocks of all runs, those that could not be read included.
+    /// The number of blocks of all runs, including those that could not be read.
     read_blocks: usize,
-    /// In the order of the stripe.
+    /// The runs in the order of the stripe.
     runs: Vec<Run>,
     outstanding: usize,
-    /// Devices with a block or header that could not be read or is wrong, and whether any of that
-    /// could be read.
+    /// Devices with a block or header that could not be read or is wrong; true if any of that could
+    /// be read.
     bad: BTreeMap<Slot, bool>,
 }
 
 impl Span {
-    /// Blocks that it reads and makes.
+    /// Returns the number of blocks that the span reads and computes.
     pub(crate) fn blocks(&self) -> usize {
         let made = self.making.iter().map(|making| making.plan.steps.len() * making.offsets.len());
         self.read_blocks + made.sum::<usize>()
@@ -97,7 +96,8 @@ impl Span {
         self.urgency
     }
 
-    /// Returns adjacent blocks that were read, from one on that is counted as in [`Run::first`].
+    /// Returns adjacent blocks that were read, from an index on that is counted like
+    /// [`Run::first`].
     fn read_from(&self, number: u32) -> &[BufferId] {
         let behind = self.runs.partition_point(|run| run.first <= number);
         let Some(run) = behind.checked_sub(1).map(|run| &self.runs[run]) else { return &[] };
@@ -129,7 +129,7 @@ impl Engine {
             unreachable!("unmapped blocks are zeros and are not read")
         };
         let gone = self.lost_cells(logical, mapping);
-        // Checks and repairs read every device, however slow.
+        // Checks and repairs read every device in its place, however slow.
         let are_users = targets.iter().all(|t| matches!(t.requester, Requester::User(..)));
         if are_users {
             for Target { place: (cell, _), .. } in &mut targets {
@@ -160,10 +160,10 @@ impl Engine {
         self.start_span(logical, mapping, Purpose::Deliver(targets), making, &needed, urgency);
     }
 
-    /// Begins to read all of a mapped stripe that should be there; of one device alone, if one is
-    /// given.
+    /// Begins to read everything of a mapped stripe that devices should have; with `only`, of that
+    /// device alone.
     pub(crate) fn check_stripe(&mut self, logical: u32, mapping: Mapping, only: Option<Slot>) {
-        // Of a chunk that is rebuilt in part the header is not yet the one to check.
+        // The header of a chunk that is rebuilt in part is not yet the one to check.
         let is_meant = |&slot: &Slot| {
             let is_whole = self.maps.has(slot, mapping.generation, Some(logical));
             is_whole && only.is_none_or(|only| only == slot)
@@ -178,7 +178,7 @@ impl Engine {
         self.start_span(logical, mapping, Purpose::Check, None, &needed, Urgency::Background);
     }
 
-    /// Begins to get all of a mapped stripe, lost devices included.
+    /// Begins to read or compute all of a mapped stripe, including the cells of lost devices.
     pub(crate) fn verify_together(&mut self, logical: u32, mapping: Mapping) {
         if self.maps.mapping(logical) != Some(mapping) {
             return;
@@ -207,7 +207,7 @@ impl Engine {
         lost
     }
 
-    /// `needed`: the places to read, in order and without repetition.
+    /// Begins a span. `needed`: the places to read, ascending and without duplicates.
     fn start_span(
         &mut self,
         logical: u32,
@@ -220,7 +220,7 @@ impl Engine {
         let id = self.io.next_id();
         self.pins.pin(mapping.physical);
         let runs = self.runs_of(mapping, needed);
-        // A check reads the headers from the devices, even those in memory.
+        // A check reads all headers from the devices, even if they are in memory.
         let fresh = matches!(purpose, Purpose::Check);
         let mut unknown: Vec<Slot> = runs.iter().map(|run| run.slot).collect();
         unknown.sort_unstable();
@@ -266,7 +266,7 @@ impl Engine {
         self.span_part_done(id);
     }
 
-    /// Returns blocks of a stripe in runs of adjacent ones, with buffers.
+    /// Splits blocks of a stripe into runs of adjacent ones, with buffers.
     fn runs_of(&mut self, mapping: Mapping, needed: &[Place]) -> Vec<Run> {
         let elements = self.geometry.element_blocks();
         let mut runs: Vec<Run> = Vec::new();
@@ -292,7 +292,7 @@ impl Engine {
         runs
     }
 
-    /// The checksums of a chunk, if memory has them.
+    /// Returns the checksums of a chunk, if they are in memory.
     pub(crate) fn known_sums(&self, mapping: Mapping, slot: Slot) -> Option<&ChunkSums> {
         self.headers.sums(mapping.physical, slot, mapping.generation)
     }
@@ -308,7 +308,7 @@ impl Engine {
         match sums {
             Some(sums) => self.headers.keep(mapping.physical, slot, sums, &self.pins),
             None => {
-                // The header in memory is not the one on the device.
+                // The header in memory differs from the one on the device.
                 self.headers.forget(mapping.physical, slot);
                 self.chunk_is_bad(slot, logical, mapping, result);
                 if let Some(span) = self.reads.span_mut(id) {
@@ -355,14 +355,14 @@ impl Engine {
             .collect();
         let Some(span) = self.reads.span_mut(id) else { return };
         for &(slot, count, is_known) in &wrong {
-            // A device that is lost meanwhile takes its expected checksums with it; its last
-            // answers then prove nothing.
+            // If a device was lost meanwhile, its expected checksums are gone, and its last answers
+            // prove nothing.
             if is_known && !span.bad.contains_key(&slot) {
                 self.noting.count_wrong(slot, count);
             }
         }
         for &(slot, _, is_known) in &wrong {
-            // Without its header the checksum of a block is not known.
+            // Without the chunk's header the checksum of a block is not known.
             *span.bad.entry(slot).or_insert(!is_known) |= is_known;
         }
         let (logical, mapping) = (span.logical, span.mapping);
@@ -379,8 +379,8 @@ impl Engine {
         }
     }
 
-    /// The checksum that a block of a stripe must have, if memory has its header and the header has
-    /// it.
+    /// Returns the checksum that a block of a stripe must have, if the header of its chunk is in
+    /// memory and has one for it.
     pub(crate) fn expected_in_stripe(&self, mapping: Mapping, (cell, offset): Place) -> Option<u64> {
         let (slot, _) = self.geometry.cell_block(mapping.physical, cell, offset);
         let sums = &self.known_sums(mapping, slot)?.sums;
@@ -408,7 +408,7 @@ impl Engine {
         };
         let (mapping, count) = (span.mapping, offsets.len());
         let elements = self.geometry.element_blocks();
-        // For each cell its blocks in the order of `offsets`.
+        // The blocks of each cell, in the order of `offsets`.
         let mut cells: BTreeMap<CellIndex, Vec<BufferId>> = BTreeMap::new();
         for &cell in &plan.reads {
             let read = span.read_from(cell.0 * elements + offsets.start);
@@ -436,7 +436,7 @@ impl Engine {
         self.io.compute(JobOwner::Span(id), Compute { sums, checksums, ..Compute::default() });
     }
 
-    /// Verifies computed blocks of a lost device where memory has their checksums.
+    /// Verifies computed blocks of a lost device if their checksums are in memory.
     pub(crate) fn span_computed(&mut self, id: SpanId, computed: &Computed) {
         let Some(span) = self.reads.span(id) else { return };
         let Computed { checksums: sums, .. } = computed;
@@ -451,7 +451,7 @@ impl Engine {
         }
     }
 
-    /// Everything is there: delivers it.
+    /// Ends a span whose blocks have all arrived: delivers them.
     fn end_span(&mut self, id: SpanId) {
         let Some(span) = self.reads.end_span(id) else { return };
         if let Purpose::Deliver(targets) = &span.purpose {
@@ -477,7 +477,7 @@ impl Engine {
     fn end_span_one_by_one(&mut self, id: SpanId) {
         let Some(mut span) = self.reads.end_span(id) else { return };
         let (logical, mapping) = (span.logical, span.mapping);
-        // A device that has been lost since is no reason to write the stripe again.
+        // A device that has been lost meanwhile is no reason to write the stripe again.
         if span.bad.keys().any(|&slot| self.maps.has_some(slot, mapping.generation, logical)) {
             self.suspect_stripe(logical, mapping);
         }

@@ -1,17 +1,17 @@
 //! Stripes that are written ahead of the commit that maps them, so that devices are busy while a
 //! user still writes.
 //!
-//! A stripe that is dirty as a whole gets a free place, parity and checksums at once, and is
-//! written there. Nothing maps to it yet. The commit that takes it finds it written and only names
-//! it in its record; the commit's flush covers it, because it takes none whose writes have not all
-//! been reported. While so much is under way that reads would wait for it, stripes wait to be
-//! staged, and commits leave them to that: a commit that wrote them all at once would leave devices
-//! idle until it had encoded them. A stripe that is written to or trimmed before a commit takes it
-//! is *dropped*: its place becomes free again when the last write is reported, and its generation
-//! is never used.
+//! A stripe that is wholly dirty gets a free place, parity and checksums at once, and is written
+//! there. Nothing maps to it yet. The commit that takes it finds it written and only names it in
+//! its record; the commit's flush covers it, because a commit takes only stripes whose writes have
+//! all been reported. While so much is being written ahead that reads would be delayed, more
+//! stripes wait for their turn, and commits leave them waiting: a commit that wrote them all at
+//! once would leave devices idle while it encodes them. A stripe that is written to or trimmed
+//! before a commit takes it is *dropped*: its place becomes free when its last write is reported,
+//! and its generation is never used.
 //!
-//! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the
-//! generations of all staged stripes; no device is admitted while there are any.
+//! Invariants: the place of a staged stripe is pinned; a device that is lost misses the generations
+//! of all staged stripes; no device is admitted while there are staged stripes.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::ChunkSums;
@@ -20,33 +20,34 @@ use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Se
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
 
-/// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can
-/// always go on.
+/// Places beyond those of the user's stripes that staging leaves to merges, so that a commit can
+/// always proceed.
 pub(crate) const PLACES_LEFT: usize = 2;
 
-/// Most blocks of stripes whose writes are under way, 16 MiB; a quarter of the spare places is
-/// another limit. With fewer, a device that answers many writes at once stands still until the next
-/// are computed. More make none faster: a flush waits for all of them, and memory fills meanwhile.
+/// The most blocks of stripes that are being written ahead: 16 MiB; a quarter of the spare places
+/// is another limit. With fewer, a device that serves many writes at once is idle until the next
+/// ones are computed. More make nothing faster: a flush waits for all of them, and memory fills
+/// meanwhile.
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
-/// Stripes allowed beyond that, as far as places go: every device has some chunks to write while
-/// parity of the next is made.
+/// Stripes that may be written ahead even if they have more blocks than that, as far as places
+/// allow. Every device then has some chunks to write while parity of the next stripe is computed.
 const UNDER_WAY_STRIPES: u64 = 16;
 
-/// Stripes that are written ahead are worth a flush from this part of the dirty blocks that start a
-/// commit: 4 MiB.
+/// Stripes written ahead are worth a flush if they have at least this part of the dirty blocks that
+/// start a commit: 4 MiB.
 const WRITTEN_SHARE: usize = 4;
 
 /// Names a staged stripe within the engine.
 pub(crate) type StageId = u64;
 
-/// A stripe that is written, or being written, where nothing maps to yet.
+/// A stripe that is written, or being written, to a place that nothing maps to yet.
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub(crate) logical: u32,
     pub(crate) physical: u32,
     pub(crate) generation: u64,
-    /// Data and parity, until they are written.
+    /// Data and parity; released when they are written.
     blocks: Vec<Operand>,
     pub(crate) checksums: Vec<u64>,
     pub(crate) digests: Vec<Option<Crc64>>,
@@ -55,7 +56,7 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Begins a stripe whose parity is to be computed.
+    /// Makes a stripe whose parity must be computed.
     fn new(logical: u32, physical: u32, generation: u64, blocks: Vec<Operand>) -> Staged {
         let (checksums, digests) = (Vec::new(), Vec::new());
         let (outstanding, dropped) = (1, false);
@@ -67,11 +68,11 @@ impl Staged {
     }
 }
 
-/// All stripes that are written, or being written, where nothing maps to yet.
+/// All stripes that are written, or being written, to places that nothing maps to yet.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
     stripes: BTreeMap<StageId, Staged>,
-    /// Stripes whose writes are not all reported.
+    /// The number of stripes whose writes have not all been reported.
     under_way: u64,
 }
 
@@ -92,7 +93,7 @@ impl Staging {
         self.stripes.get(&id)
     }
 
-    /// Tests for a stripe that was begun before a name was given.
+    /// Tests whether there is a stage with a name up to this one.
     pub(crate) fn has_one_before(&self, name: u64) -> bool {
         self.stripes.first_key_value().is_some_and(|(&id, _)| id <= name)
     }
@@ -101,7 +102,7 @@ impl Staging {
         self.stripes.values().map(|staged| staged.generation)
     }
 
-    /// Returns those of a memory's staged stripes that are written, and those that are not.
+    /// Returns the staged stripes of one age of memory that are written, and those that are not.
     pub(crate) fn by_state(&self, of: &BTreeMap<u32, StageId>) -> (Vec<(u32, StageId)>, Vec<u32>) {
         let is_written = |id: &StageId| self.stripes.get(id).is_some_and(Staged::is_written);
         let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
@@ -114,19 +115,20 @@ impl Staging {
         self.under_way += 1;
     }
 
-    /// A commit does not take it any more: its place is free when its last write is reported.
+    /// Drops a stripe that no commit will take: its place becomes free when its last write is
+    /// reported.
     fn give_up(&mut self, id: StageId) {
         if let Some(staged) = self.stripes.get_mut(&id) {
             staged.dropped = true;
         }
     }
 
-    /// Returns true if nothing needs the place of a stripe.
+    /// Returns true if a dropped stripe does not need its place any more.
     fn is_over(&self, id: StageId) -> bool {
         self.stripes.get(&id).is_some_and(|staged| staged.dropped && staged.is_written())
     }
 
-    /// Notes the writes of a stripe that have begun; `true`: none.
+    /// Notes the number of writes of a stripe that have begun; `true`: there are none.
     fn writes(&mut self, id: StageId, writes: usize, checksums: &[u64], digests: Vec<Option<Crc64>>) -> bool {
         let Some(staged) = self.stripes.get_mut(&id) else { return false };
         staged.outstanding = writes;
@@ -137,14 +139,14 @@ impl Staging {
         writes == 0
     }
 
-    /// A write is reported; `true`: it is the last.
+    /// Notes that a write is reported; `true`: it was the last.
     fn io_done(&mut self, id: StageId) -> bool {
         let Some(staged) = self.stripes.get_mut(&id) else { return false };
         staged.outstanding -= 1;
         staged.outstanding == 0
     }
 
-    /// Everything is written: the blocks, which nothing reads any more.
+    /// Ends the writes of a stripe; returns its blocks, which nothing reads any more.
     fn end(&mut self, id: StageId) -> Vec<Operand> {
         let Some(staged) = self.stripes.get_mut(&id) else { return Vec::new() };
         self.under_way -= 1;
@@ -153,7 +155,7 @@ impl Staging {
 }
 
 impl Engine {
-    /// Notes a write to a dirty stripe: it is written ahead if it is dirty as a whole, now or
+    /// Notes a write to a dirty stripe. If it is now wholly dirty, it is written ahead, at once or
     /// later.
     pub(crate) fn stage_if_whole(&mut self, logical: u32) {
         if self.memory.dirty_blocks_of(logical) as u64 == self.geometry.stripe_blocks()
@@ -164,8 +166,7 @@ impl Engine {
         }
     }
 
-    /// Writes waiting stripes ahead, committing ones first, as long as devices have not too much to
-    /// do.
+    /// Writes waiting stripes ahead, committing ones first, unless the devices have enough to do.
     pub(crate) fn drive_staging(&mut self) {
         while !self.stages_wait() {
             let Some((from, logical)) = self.memory.next_to_stage() else { return };
@@ -181,7 +182,8 @@ impl Engine {
         self.staging.under_way() >= most.max(1)
     }
 
-    /// Returns a place where a stripe can be written ahead; `None`: the commit writes it.
+    /// Returns a free place to write a stripe ahead; `None`: it must wait for the commit, which
+    /// writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
         let room = self.stage_places() > self.staging.len();
         if !room || self.service.has_failed() || self.members.have_arrivals() || self.generations_left() == 0
@@ -191,13 +193,13 @@ impl Engine {
         self.maps.free().iter().find(|place| !self.pins.holds(*place))
     }
 
-    /// Stripes that may be written ahead between two commits.
+    /// Returns the number of stripes that may be written ahead between two commits.
     fn stage_places(&self) -> usize {
         (self.spare_places() as usize).saturating_sub(self.delayed.places() + PLACES_LEFT)
     }
 
-    /// Returns true if so many places are taken that a commit should give some back, and it is
-    /// worth a flush.
+    /// Returns true if the stripes written ahead take so many places that a commit should free
+    /// some, and they are worth a flush.
     pub(crate) fn stages_need_commit(&self) -> bool {
         let staged = self.staging.len();
         self.are_worth_a_flush(staged) && 2 * staged >= self.stage_places()
@@ -207,7 +209,7 @@ impl Engine {
         stripes * self.geometry.stripe_blocks() as usize >= self.memory.mark() / WRITTEN_SHARE
     }
 
-    /// Places beyond those of the user's stripes.
+    /// Returns the number of places beyond those of the user's stripes.
     fn spare_places(&self) -> u64 {
         (self.geometry.physical_stripes() - self.geometry.logical_stripes()).into()
     }
@@ -221,7 +223,7 @@ impl Engine {
         }
         self.pins.pin(physical);
         let generation = self.maps.new_generation();
-        // Parity is among the blocks.
+        // The blocks include the parity.
         let (blocks, _, work) = self.encoded(physical, generation, &content);
         let id = self.io.next_id();
         self.staging.begin(id, Staged::new(logical, physical, generation, blocks));
@@ -229,9 +231,9 @@ impl Engine {
         self.io.compute(JobOwner::Stage(id), work);
     }
 
-    /// Generations that may be given before a record or a snapshot has one as high: an opening does
-    /// not give those again that a crash made us forget, and it knows only how many there can have
-    /// been.
+    /// Returns how many more generations can be given before a record or snapshot must contain one
+    /// as high. After a crash an opening does not give any generation a second time, and it knows
+    /// only the largest number that can have been given without a record.
     pub(crate) fn generations_left(&self) -> u64 {
         let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
         many.saturating_sub(self.records.unrecorded(self.maps.generation()))
@@ -279,15 +281,15 @@ impl Engine {
         }
     }
 
-    /// Frees the place of a staged stripe, for any stripe or for its owner.
+    /// Ends a stage; its place may be used by any stripe, or is kept by the caller.
     pub(crate) fn free_staged(&mut self, id: StageId) -> Option<Staged> {
         let staged = self.staging.stripes.remove(&id)?;
         self.pins.unpin(staged.physical);
         Some(staged)
     }
 
-    /// The blocks of a stripe by cell and offset, those that hold parity, and the work that makes
-    /// these and the checksums of all.
+    /// Returns the blocks of a stripe by cell and offset, and those of them that are parity. Also
+    /// returns the computation of the parity and of all checksums.
     pub(crate) fn encoded(
         &mut self,
         physical: u32,
@@ -326,8 +328,8 @@ impl Engine {
         (blocks, parity, Compute { sums, checksums, ..Compute::default() })
     }
 
-    /// The writes of a stripe's chunks to the devices that are present, and the digests of their
-    /// headers by slot.
+    /// Returns the writes of a stripe's chunks to the devices that are present, and the digests of
+    /// their headers by slot.
     #[allow(clippy::type_complexity)]
     pub(crate) fn chunk_writes(
         &self,
@@ -355,7 +357,7 @@ impl Engine {
         (writes, digests)
     }
 
-    /// The first generation that a device which is lost now may lack.
+    /// Returns the first generation that a device which is lost now may lack.
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
         let commit = self.commit.as_ref().map_or(self.maps.generation(), |commit| commit.first_generation);
         let staged = self.staging.generations();
@@ -363,7 +365,7 @@ impl Engine {
         staged.chain(self.owed_generations()).chain(patched).fold(commit, u64::min)
     }
 
-    /// The checksums of all chunks of a stripe, as it has just become the one that counts.
+    /// Keeps the checksums of all chunks of a stripe that has just become the valid one.
     pub(crate) fn keep_stripe_sums(&mut self, physical: u32, generation: u64, checksums: &[u64]) {
         let element = self.geometry.element_blocks() as usize;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {

@@ -1,9 +1,9 @@
-//! State that flushed data depend on now: lost devices, and known bad content of the others.
+//! State that flushed data depend on now: lost devices, and known bad content on the others.
 //!
 //! A stripe can be read as long as the equations tolerate the loss of all devices that lack it or
-//! have it bad; a log row as long as no more than t do; the volume opens as long as one device has
-//! good maps. [`margin`] counts how many more devices can fail with all of these read, so a device
-//! never counts for content that it cannot give.
+//! have a bad chunk of it; a log row as long as these are at most t devices. The volume opens as
+//! long as one device has good maps. [`margin`] counts how many more devices can fail so that all
+//! of these can still be read. So a device never counts for content that it does not have.
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, Row, RowKind};
@@ -14,41 +14,43 @@ use pantile_gf::choose;
 use pantile_plan::SetTally;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Patterns of bad chunks that are counted each for itself; with more, the others count as one that
-/// has all of their devices.
+/// Patterns of bad chunks that are counted one by one; any more are combined into one pattern with
+/// all of their devices.
 const PATTERNS_MOST: usize = 32;
 
-/// Sets that are tried, at most; more is not claimed.
+/// The most sets that are tried; what is not tried is not claimed.
 const SETS_MOST: u64 = 50_000;
 
-/// Products in GF(2^8) that are spent on them, at most: half a second of one processor.
+/// The most products in GF(2^8) for these trials: half a second of one processor.
 const PRODUCTS_MOST: f64 = 5e10;
 
-/// Fatal sets that are named.
+/// The most fatal sets that are reported.
 const NAMED_MOST: usize = 8;
 
-/// State that flushed data depend on.
+/// The state that flushed data depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Devices that are not whole: lost, or not rebuilt yet.
+    /// Devices that are lost or not rebuilt yet.
     pub lost: Vec<Slot>,
-    /// Cells that some of these have of every stripe, because they were rebuilt ahead.
+    /// Cells of every stripe that some of these devices have, because they were rebuilt ahead.
     pub there: BTreeMap<Slot, Vec<CellIndex>>,
-    /// Sets of devices of which some stripe has bad chunks, but for stripes that have lost data
-    /// already; none is within another.
+    /// Sets of devices on which one stripe has bad chunks, without stripes that have lost data
+    /// already; no set contains another.
     pub bad: Vec<BTreeSet<Slot>>,
     /// Chunks that are known to be bad, by device.
     pub bad_chunks: BTreeMap<Slot, u64>,
-    /// Number of devices that can fail with all of the log read; `None`: the log is empty.
+    /// The number of devices that can fail with all of the log still readable; `None`: the log is
+    /// empty.
     pub log_more: Option<u32>,
-    /// Number of devices that can fail with good maps left.
+    /// The number of devices that can fail with good maps left on another.
     pub maps_more: u32,
 }
 
 impl Standing {
-    /// Returns the state in which these devices are lost, too.
+    /// Returns the state after these devices are lost, too.
     ///
-    /// The log and the maps may have nothing on them: each counts as one that they tolerate.
+    /// The log and the maps may have nothing on them: each lost device still counts as one of those
+    /// that they tolerate.
     pub fn without(&self, slots: &[Slot]) -> Standing {
         let more: Vec<Slot> = slots.iter().filter(|slot| !self.lost.contains(slot)).copied().collect();
         let less = |tolerated: u32| tolerated.saturating_sub(more.len() as u32);
@@ -61,43 +63,45 @@ impl Standing {
         }
     }
 
-    /// Returns the cells rebuilt ahead of devices that are not gone.
+    /// Returns the cells rebuilt ahead on devices that are not gone.
     fn there_without(&self, is_gone: impl Fn(Slot) -> bool) -> BTreeMap<Slot, Vec<CellIndex>> {
         let there = self.there.iter().filter(|(slot, _)| !is_gone(**slot));
         there.map(|(&slot, cells)| (slot, cells.clone())).collect()
     }
 }
 
-/// Devices that can fail beside those that are lost.
+/// The number of devices that can fail in addition to those that are lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Margin {
-    /// Devices that are not whole now.
+    /// Devices that are lost or not rebuilt yet.
     pub lost: Vec<Slot>,
     /// True if the code tolerates the loss of these.
     pub survives: bool,
-    /// Number of devices, whichever they are, that can fail.
+    /// The number of devices that can fail, whichever they are.
     pub any_more: u32,
-    /// Number of devices that can fail with all of the log read; `None`: the log is empty.
+    /// The number of devices that can fail with all of the log still readable; `None`: the log is
+    /// empty.
     pub log_any_more: Option<u32>,
-    /// The first number of devices of which not every set can fail, as far as stripes go; `None`:
-    /// not counted, there are too many sets, or the log or the maps tolerate less.
+    /// The smallest number of devices of which not every set can fail, for stripes alone, and its
+    /// sets. `None`: not counted, because there are too many sets, or because the log or the maps
+    /// tolerate less.
     pub next: Option<NextLoss>,
 }
 
-/// Sets of one more device than can always fail.
+/// Sets of one more device than the stripes always tolerate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextLoss {
-    /// Devices in a set.
+    /// The number of devices in a set.
     pub devices: u32,
-    /// Such sets of the devices that are there.
+    /// The number of such sets of the devices that are left.
     pub sets: u64,
-    /// Those that can fail.
+    /// The number of these sets that can fail.
     pub survived: u64,
-    /// Some of those that cannot.
+    /// Some of the sets that cannot fail without loss.
     pub fatal: Vec<Vec<Slot>>,
 }
 
-/// Counts devices that can fail beside those that are lost.
+/// Counts the devices that can fail in addition to those that are lost.
 pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
     let lost = standing.lost.clone();
     let there_but = |pattern: &BTreeSet<Slot>| {
@@ -112,7 +116,7 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
     if !survives {
         return margin;
     }
-    // Without any bad chunk, and with each pattern of them.
+    // Counted without any bad chunk, or with each pattern of bad chunks.
     let patterns: Vec<BTreeSet<Slot>> = match &standing.bad[..] {
         [] => vec![BTreeSet::new()],
         bad => bad.to_vec(),
@@ -130,7 +134,7 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
         (0..bearing.devices()).map(Slot).filter(|slot| !margin.lost.contains(slot)).collect();
     let gone = patterns.iter().map(|pattern| without(&[], pattern).len()).max().unwrap_or(0);
     let most = log_any_more.map_or(standing.maps_more, |log| log.min(standing.maps_more));
-    // Sets within the tolerance need no trial: it was proved when the volume was made.
+    // Sets within the tolerance need no trial: this was proved when the volume was created.
     let mut more = bearing.tolerance().saturating_sub(gone) as u32;
     let (mut tried, mut spent) = (0, 0.0);
     let next = loop {
@@ -151,8 +155,8 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
         }
         more += 1;
     };
-    // A stripe with more bad chunks than the code tolerates may be read in part, and with one
-    // device less no more.
+    // A stripe with more bad chunks than the code tolerates may still be read in part, and less of
+    // it with one device fewer.
     let is_read_in_part = !bears(&[]);
     margin.any_more = if is_read_in_part { 0 } else { more.min(most) };
     margin.next = next;
@@ -178,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Returns the cells that devices under rebuild have of every stripe, because they were rebuilt
+    /// Returns the cells of every stripe that devices under rebuild have, because they were rebuilt
     /// ahead.
     pub(crate) fn cells_ahead(&self) -> BTreeMap<Slot, Vec<CellIndex>> {
         let (code, ends) = (&self.geometry.code, u64::from(self.geometry.logical_stripes()));
@@ -187,7 +191,7 @@ impl Engine {
         let unrecorded = self.members.unrecorded(self.records.last());
         let done = ahead
             .filter(|(slot, ahead)| ahead.rows != 0 && ahead.until.0 == ends && !unrecorded.contains(slot));
-        // Only under a placement that is fixed are there such rows.
+        // Such rows exist only under a fixed placement.
         let cells = |(slot, ahead): (Slot, RowsAhead)| {
             let rows = (0..).zip(code.column_cells(slot.0 as usize));
             let there = rows.filter(|&(row, _)| ahead.has(LogicalStripe(0), row)).map(|(_, cell)| cell);
@@ -196,7 +200,7 @@ impl Engine {
         done.map(cells).collect()
     }
 
-    /// Counts devices that can fail beside those that are lost.
+    /// Counts the devices that can fail in addition to those that are lost.
     pub(crate) fn margin(&self) -> Margin {
         margin(&self.planners.stripes_bear, &self.standing())
     }
@@ -206,7 +210,8 @@ impl Engine {
         members.filter(|(_, state)| **state != MemberState::Present).map(|(slot, _)| slot).collect()
     }
 
-    /// Chunks of mapped stripes and blocks of log rows in use that are bad on a device.
+    /// Returns the number of bad chunks of mapped stripes and bad blocks of log rows in use on a
+    /// device.
     fn bad_chunks(&self, slot: Slot) -> u64 {
         let bad = &self.maps.notes().bad;
         let runs = bad.stripes_of(slot).into_iter().flat_map(|stripes| stripes.runs());
@@ -215,11 +220,11 @@ impl Engine {
         stripes.sum::<u64>() + rows.count() as u64
     }
 
-    /// The devices of which some stripe has bad chunks, and always those that count as bad as a
-    /// whole.
+    /// Returns the sets of devices on which one stripe has bad chunks; each set includes `always`,
+    /// the devices that count as bad as a whole.
     fn bad_patterns(&self, always: &BTreeSet<Slot>) -> Vec<BTreeSet<Slot>> {
         let runs = self.maps.notes().bad.stripes_by_devices().into_iter();
-        // Stripes that have lost data already are reported apart.
+        // Stripes that have lost data already are reported separately.
         let counts = |(logical, _)| !self.has_lost_data(logical);
         let mapped =
             runs.filter(|&(first, last, _)| self.maps.stripes().mapped_within(first, last).any(counts));
@@ -240,9 +245,10 @@ impl Engine {
         largest
     }
 
-    /// Returns how many more devices can fail with all of the log read, where these count as lost.
+    /// Returns how many more devices can fail with all of the log still readable, beside those that
+    /// count as lost.
     fn log_more(&self, lost: &BTreeSet<Slot>, beheaded: &BTreeSet<Slot>) -> Option<u32> {
-        // The log is rebuilt before all rows.
+        // The log is rebuilt before any rows of stripes are.
         let ahead = self.cells_ahead();
         let lacking = lost.iter().filter(|slot| !ahead.contains_key(slot));
         let gone: BTreeSet<Slot> = lacking.chain(beheaded).copied().collect();
@@ -267,15 +273,15 @@ impl Engine {
         tolerance.saturating_sub(missing) as u32
     }
 
-    /// True if some blocks of a stripe are known to be lost.
+    /// Returns true if some blocks of a stripe are known to be lost.
     fn has_lost_data(&self, logical: u32) -> bool {
         let per_stripe = self.geometry.stripe_blocks();
         let first = UserBlock(u64::from(logical) * per_stripe);
         self.damage.is_broken(logical) || self.maps.notes().lost_within(first, per_stripe).next().is_some()
     }
 
-    /// Stripes that cannot be read in full without some devices, and of which more can with them;
-    /// those that have lost data already only if `with_lost`.
+    /// Returns the number of stripes that cannot be read in full without some devices, and of which
+    /// more can be read with them. Stripes that have lost data already count only if `with_lost`.
     pub(crate) fn stripes_at_risk(&self, without: &BTreeSet<Slot>, with_lost: bool) -> u64 {
         let counts = |&(logical, _): &(u32, Mapping)| with_lost || !self.has_lost_data(logical);
         let absent: BTreeSet<Slot> = self.maps.absent().into_iter().collect();
@@ -335,7 +341,8 @@ mod tests {
         assert_eq!(with(&[&[1]], &[]).any_more, 1);
         assert_eq!(with(&[&[1]], &[1]).any_more, 1, "it is lost already");
         assert_eq!(with(&[&[1]], &[2]).any_more, 0);
-        // Either of two, in other stripes: with another gone no stripe has three.
+        // Bad chunks on two devices, in different stripes: with one more device lost no stripe
+        // lacks three.
         let apart = with(&[&[1], &[2]], &[]);
         assert_eq!(apart.any_more, 1);
         assert_eq!(apart.next.expect("counted").survived, 1, "the two of them");
@@ -358,8 +365,8 @@ mod tests {
         assert_eq!(with(Some(5), 9), Margin { log_any_more: Some(5), ..stripes });
     }
 
-    /// Codes with thousands of elements: fatal sets are known without an elimination, and counts
-    /// that take billions of products are left out.
+    /// In codes with thousands of elements fatal sets are known without an elimination, and counts
+    /// that take billions of products are not made.
     #[test]
     fn a_code_of_thousands_of_elements_is_counted_where_that_is_cheap() {
         let clay = bearing("clay:10,4,13", Placement::ROTATED);
@@ -371,7 +378,7 @@ mod tests {
         assert_eq!(more.products(5), 16.0 * 25.0 * 6.0, "sixteen turns of five by five in six equations");
     }
 
-    /// Of the examples of every family, as columns stay and as they rotate.
+    /// Tests the examples of every family, under a fixed and a rotated placement.
     #[test]
     fn the_count_of_a_new_volume_is_that_of_the_proof_for_every_family_and_placement() {
         let mut compared = [0, 0];
@@ -403,7 +410,7 @@ mod tests {
         assert!(compared[0] >= 40 && compared[1] >= 40, "{compared:?}");
     }
 
-    /// Where columns turn, a set is survived only if every turn of it is.
+    /// Under a rotated placement a set is survived only if all of its rotations are.
     #[test]
     fn turning_can_only_lower_the_count() {
         let of = |placement| margin(&bearing("shec:6,4,3", placement), &standing(&[])).next.expect("counted");

@@ -1,4 +1,4 @@
-//! The state of a volume at any time, as plain numbers.
+//! A report of a volume's state at any time, as plain numbers.
 
 use crate::maps::{RowCell, RowKind};
 use crate::{Engine, EpochId, Slot, UserBlock, histories_are_forgotten};
@@ -7,35 +7,35 @@ use pantile_format::volume::{DeviceNote, EventNote, HistoryId, MemberState, Rang
 use pantile_plan::{CellSet, Costs, Effort, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Work of a device since the volume was opened.
+/// The work of a device since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
-    /// Blocks that were read, good or wrong.
+    /// Blocks that were read, whether good or wrong.
     pub blocks_read: u64,
-    /// Blocks and headers that could be read and are wrong.
+    /// Blocks and headers that were read and are wrong.
     pub checksum_errors: u64,
     /// Reads that failed.
     pub media_errors: u64,
-    /// Chunks and log blocks that were found to be bad by a read that failed, each once until it is
-    /// written or read again.
+    /// Chunks and log blocks that a failed read has found to be bad. Each counts once until it is
+    /// written or can be read again.
     pub unreadable_chunks: u64,
 }
 
 /// Membership of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
-    /// It holds everything.
+    /// The device has everything.
     Present,
-    /// It is missing.
+    /// The device is missing.
     Lost,
-    /// Blocks that it lacks are being made again.
+    /// The blocks that the device lacks are being rebuilt.
     Rebuilding {
-        /// Logical stripes that are looked after.
+        /// Logical stripes that the rebuild has passed.
         done_stripes: u64,
-        /// Logical stripes of which a few rows are rebuilt, with which one more device can fail;
-        /// `None`: no rows are rebuilt ahead of the others.
+        /// Logical stripes of which the rows rebuilt ahead are rebuilt, so that they tolerate one
+        /// more loss; `None`: no rows are rebuilt ahead.
         ahead_stripes: Option<u64>,
-        /// All of them.
+        /// All logical stripes.
         total_stripes: u64,
     },
 }
@@ -43,44 +43,43 @@ pub enum DeviceState {
 /// One device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStatus {
-    /// Its place.
+    /// Its slot.
     pub slot: Slot,
     /// Its membership.
     pub state: DeviceState,
     /// Its work.
     pub counts: DeviceCounts,
-    /// Its history, from before the volume was opened, too.
+    /// Its history, including the time before the volume was opened.
     pub known: DeviceNote,
 }
 
-/// Bad metadata of a device that a scrub has found.
+/// Metadata of a device that a scrub has found to be bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadMetadata {
     /// The device.
     pub slot: Slot,
-    /// Bad ones of its three superblocks.
+    /// The number of its three superblocks that are bad.
     pub superblocks: u32,
-    /// A record of the journal that the next opening would replay.
+    /// A record that the next opening would replay is bad.
     pub journal: bool,
-    /// The maps that the superblock refers to.
+    /// The maps that the superblock refers to are bad.
     pub snapshot: bool,
-    /// The text of a code that no family names.
+    /// The text of a code that no family names is bad.
     pub definition: bool,
 }
 
-/// Position of a scrub and its findings, in stripes, in blocks of the log, and in metadata by
-/// device.
+/// Position and findings of a scrub: in stripes, in blocks of the log, and in metadata by device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// Logical stripes that are judged.
+    /// The number of logical stripes that are judged.
     pub done: u64,
-    /// All of them.
+    /// The number of all logical stripes.
     pub total: u64,
     /// True if bad stripes and blocks are written again.
     pub repair: bool,
-    /// True if it waits for a command to go on.
+    /// True if the scrub is paused and waits for a command.
     pub paused: bool,
-    /// True if it is not at its end.
+    /// True if the scrub has not ended.
     pub running: bool,
     /// Stripes without a fault.
     pub clean: u64,
@@ -88,36 +87,36 @@ pub struct ScrubStatus {
     pub checksum: u64,
     /// Stripes with blocks that cannot be read, and no wrong ones.
     pub unreadable: u64,
-    /// Stripes whose equations do not hold, which one column explains.
+    /// Stripes whose equations do not hold, and exactly one column explains it.
     pub located: u64,
-    /// Stripes whose equations do not hold, which several columns could explain.
+    /// Stripes whose equations do not hold, and several columns could explain it.
     pub ambiguous: u64,
-    /// Stripes whose equations do not hold, which no single column explains.
+    /// Stripes whose equations do not hold, and no single column explains it.
     pub unlocatable: u64,
-    /// Blocks of the log that are judged, each copy and each parity for itself.
+    /// Blocks of the log that are judged; each copy and each parity block counts.
     pub log_blocks: u64,
-    /// Those of them that differ from their checksums.
+    /// Blocks of the log that differ from their checksums.
     pub log_checksum: u64,
-    /// Those of them that cannot be read.
+    /// Blocks of the log that cannot be read.
     pub log_unreadable: u64,
     /// Devices whose superblocks, journal, snapshot or text of the code are bad.
     pub metadata: Vec<BadMetadata>,
-    /// The number of such devices, even if a restart has forgotten which.
+    /// The number of these devices, even if a restart has forgotten which they are.
     pub metadata_devices: u64,
-    /// When it began and, if it has, ended: seconds since 1970, 0 where it is not known.
+    /// When it began: seconds since 1970, 0 if it is not known.
     pub begun_at: i64,
-    /// When it ended, or was stopped.
+    /// When it ended or was stopped: seconds since 1970, 0 if it is not known or not yet.
     pub ended_at: i64,
     /// True if it was stopped before its end.
     pub stopped: bool,
     /// Bad stripes that have been written again.
     pub repaired: u64,
-    /// Bad stripes that cannot be repaired, or not without a guess.
+    /// Bad stripes that cannot be repaired, or only by a guess.
     pub left: u64,
 }
 
 impl ScrubStatus {
-    /// Returns true if it has found a fault.
+    /// Returns true if the scrub has found a fault.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
         stripes + self.log_checksum + self.log_unreadable > 0 || self.metadata_devices > 0
@@ -129,65 +128,66 @@ impl ScrubStatus {
 pub struct DeviceScrub {
     /// The device.
     pub slot: Slot,
-    /// Logical stripes that are judged.
+    /// The number of logical stripes that are judged.
     pub done: u64,
-    /// All of them.
+    /// The number of all logical stripes.
     pub total: u64,
-    /// True if it is not at its end.
+    /// True if the scrub has not ended.
     pub running: bool,
-    /// Chunks, blocks of the log and parts of the metadata that it found bad.
+    /// Chunks, blocks of the log and parts of the metadata that the scrub found to be bad.
     pub found: u64,
-    /// Stripes of them that could not be written again.
+    /// Stripes with bad chunks that could not be written again.
     pub left: u64,
 }
 
 /// State of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochState {
-    /// It waits for blocks that were dirty before it.
+    /// It waits for blocks that were dirty before it began.
     Beginning,
     /// It takes writes.
     Open,
-    /// Its parity is being made.
+    /// Pending parity of the epoch is being made.
     Ending,
-    /// Its record is being written.
+    /// The record that ends the epoch is being written.
     Sealing,
 }
 
 /// An epoch of delayed parity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochStatus {
-    /// Its name.
+    /// The name of the epoch.
     pub epoch: EpochId,
-    /// The first block that it holds.
+    /// The first block that the epoch holds.
     pub first: UserBlock,
-    /// The number of its blocks.
+    /// The number of blocks that it holds.
     pub count: u64,
-    /// Its state.
+    /// The state of the epoch.
     pub state: EpochState,
-    /// Stripes that it has written.
+    /// The number of stripes that the epoch has written.
     pub stripes: u64,
-    /// Of these, those with pending parity.
+    /// The number of these stripes with pending parity.
     pub owed_stripes: u64,
-    /// Blocks in them that the epoch has written: losing a device can cost them.
+    /// The number of blocks in these stripes that the epoch has written: the loss of a device can
+    /// lose them.
     pub owed_blocks: u64,
-    /// Most such blocks.
+    /// The most such blocks.
     pub owed_blocks_max: u64,
-    /// The number of the newest write, and of the oldest with pending parity: a driver with a clock
-    /// derives its age.
+    /// The number of the newest write. From it and `oldest` a driver with a clock derives the age
+    /// of pending parity.
     pub newest: u64,
-    /// `None`: no parity is pending.
+    /// The number of the oldest write with pending parity; `None`: no parity is pending.
     pub oldest: Option<u64>,
     /// Stripes whose parity was written in vain, because their data changed afterwards.
     pub wasted_stripes: u64,
-    /// Blocks lost with devices before their parity was made, as first block and number.
+    /// Blocks that were lost with devices before their parity was made, as first block and count.
     pub lost: Vec<(UserBlock, u64)>,
 }
 
-/// A volume.
+/// The status of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// By slot.
+    /// The devices by slot.
     pub devices: Vec<DeviceStatus>,
     /// Blocks in memory that are not durable.
     pub dirty_blocks: u64,
@@ -196,67 +196,67 @@ pub struct Status {
     /// Stripes of epochs, open or ended, whose parity was written in vain: their data changed
     /// afterwards, or they were aborted.
     pub wasted_stripes: u64,
-    /// Blocks of epochs in memory, parity included.
+    /// Blocks of epochs in memory, including parity.
     pub epoch_blocks_in_memory: u64,
-    /// Log rows in use, and all.
+    /// Rows of the log that are in use.
     pub log_rows_used: u64,
     /// All rows of the log.
     pub log_rows: u64,
     /// Blocks of users in the log.
     pub log_blocks: u64,
-    /// Those of them that are lost, because more devices are lost than the log tolerates.
+    /// User blocks in the log that are lost, because more devices are lost than the log tolerates.
     pub log_blocks_lost: u64,
     /// Physical stripes in use.
     pub stripes_used: u64,
-    /// Physical stripes that nothing maps to.
+    /// Physical stripes that nothing is mapped to.
     pub free_stripes: u64,
-    /// Logical stripes that are worse than the code tolerates.
+    /// Logical stripes with more losses than the code tolerates.
     pub broken_stripes: u64,
     /// Logical stripes that wait to be written again because something in them did not verify.
     pub suspect_stripes: u64,
-    /// Blocks written to devices that came, since they came.
+    /// Blocks rebuilt on devices that came, since they came.
     pub rebuilt_blocks: u64,
     /// The scrub, if there was one since the volume was opened.
     pub scrub: Option<ScrubStatus>,
-    /// The last scrub of one device, since the volume was opened; `None` as well if that device was
+    /// The last scrub of one device since the volume was opened. Also `None` if that device was
     /// lost meanwhile, or a scrub of all devices took its place.
     pub device_scrub: Option<DeviceScrub>,
     /// More devices were lost than the code tolerates: nothing more is written until the volume is
     /// opened again.
     pub failed: bool,
-    /// The next generation: no durable write has it or one above it.
+    /// The next generation: no durable write has this generation or a higher one.
     pub next_generation: u64,
-    /// It was opened to be read only, on purpose: nothing is written.
+    /// The volume was opened read only, on purpose: nothing is written.
     pub reads_only: bool,
-    /// Devices that were here when the volume was opened, ran separately and take no part, and
-    /// their histories.
+    /// Devices that were present when the volume was opened, but ran separately and take no part,
+    /// with their histories.
     pub apart: Vec<(Slot, HistoryId)>,
-    /// True if a device that was away may count among these although it never ran: too many others
-    /// were lost meanwhile.
+    /// True if a device that was only away may count among these although it never ran: too many
+    /// others were lost since.
     pub histories_forgotten: bool,
-    /// Blocks that are lost or suspect, from the lowest on.
+    /// Blocks that are lost or suspect, ascending.
     pub ranges: Vec<RangeNote>,
     /// Events, the oldest first, as far as they are known.
     pub events: Vec<EventNote>,
-    /// True if no device had the older events that were kept.
+    /// True if there were older events but no device had them.
     pub notes_lost: bool,
 }
 
-/// Losses because of lost devices alone.
+/// The losses that lost devices alone cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Losses {
-    /// True if the equations tolerate it: all stripes can be read and written.
+    /// True if the equations tolerate the losses: all stripes can be read and written.
     pub bears: bool,
-    /// Stripes that cannot be read in full without these devices, because others have bad blocks;
-    /// more of each can be read with them.
+    /// Stripes that cannot be read in full without these devices, because the others have bad
+    /// blocks. With these devices more of each can be read.
     pub stripes: u64,
-    /// Lost blocks in the log: it tolerates as many losses as the code tolerates of any devices,
-    /// and perhaps not these.
+    /// Lost blocks in the log. The log tolerates as many losses as the code always tolerates, which
+    /// may be fewer than these.
     pub log_blocks: u64,
 }
 
 impl Engine {
-    /// Returns the losses with the devices that are lost, and these, too.
+    /// Returns the losses if these devices are lost, too, beside those that are.
     pub(crate) fn losses(&self, also: &[Slot]) -> Losses {
         let lost = self.absent_with(also);
         let all: Vec<Slot> = lost.iter().copied().collect();
@@ -265,7 +265,7 @@ impl Engine {
         if all.len() <= self.geometry.tolerance() && !self.maps.notes().bad.has_rows() {
             return Losses { bears, stripes, log_blocks: 0 };
         }
-        // By the lost cells of a row, its lost blocks.
+        // For each set of lost cells of a row: which of its user blocks are lost.
         let mut known: BTreeMap<Vec<CellIndex>, Vec<bool>> = BTreeMap::new();
         let copies = self.geometry.tolerance() + 1;
         let mut log_blocks = 0;
@@ -288,9 +288,9 @@ impl Engine {
         Losses { bears, stripes, log_blocks }
     }
 
-    /// Returns true if no more is lost without these devices than is already; one that is not
-    /// rebuilt yet counts as lost. Cost: looks through the log only if the stripes tolerate more
-    /// losses than it.
+    /// Returns true if no more data is lost without these devices than is already. A device that is
+    /// not rebuilt yet counts as lost. Cost: searches the log only if the stripes tolerate more
+    /// losses than the log.
     pub(crate) fn can_spare(&self, also: &[Slot]) -> bool {
         let all: BTreeSet<Slot> = self.not_whole().into_iter().chain(also.iter().copied()).collect();
         let all_slots: Vec<Slot> = all.iter().copied().collect();
@@ -307,7 +307,7 @@ impl Engine {
         self.maps.absent().into_iter().chain(also.iter().copied()).collect()
     }
 
-    /// Returns for each user block of a coded row whether it is lost with some of its cells.
+    /// Returns for each user block of a coded row whether it is lost without some cells of the row.
     fn gone_in_row(&self, cells: &[CellIndex]) -> Vec<bool> {
         let planner = &self.planners.row;
         let lost = CellSet::of_cells(planner.code(), cells);

@@ -1,9 +1,9 @@
-//! The maps in the words of the format: changes as entries of a record, all of it as a snapshot,
-//! one block as a superblock.
+//! Conversion of the maps to the format. Changes become entries of a record, and all of the maps
+//! a snapshot. The superblock of one device is made from that of another.
 //!
-//! No byte is defined here; `pantile_format::volume` does that. Decoded entries fit the maps: rows
-//! have the cells that their kind has, no physical stripe has two owners, no block is twice in the
-//! log.
+//! No byte is defined here; `pantile_format::volume` does that. Decoded entries are consistent:
+//! rows have as many cells as their kind needs, no physical stripe has two owners, and no block is
+//! in the log twice.
 
 use crate::maps::{Change, ChunkPatch, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
@@ -14,16 +14,16 @@ use pantile_format::volume::{
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Generations, sessions and records are counted from 1, and no volume counts to here. A higher
-/// number is forged, and could make a count overflow.
+/// The end of generations, sessions and records, which are counted from 1. No volume reaches it: a
+/// higher number is forged, and could make a counter overflow.
 pub(crate) const NUMBERS_END: u64 = 1 << 62;
 
-/// Bound of numbers that are known from chunks or one superblock alone. A volume that goes on from
-/// one has as many again before it comes to [`NUMBERS_END`].
+/// The end of numbers that are known only from chunks or one superblock. A volume that continues
+/// from such a number has as many again before it reaches [`NUMBERS_END`].
 pub(crate) const FOUND_END: u64 = NUMBERS_END / 2;
 
-/// Returns true if the numbers of a superblock can be counted on. Others are neither opened nor
-/// written.
+/// Returns true if a volume can count on from the numbers of a superblock. Others are neither
+/// opened nor written.
 pub(crate) fn counts_on(superblock: &Superblock) -> bool {
     let Superblock { session, update, first_record, generation_floor, snapshot, .. } = superblock;
     let record = snapshot.map_or(0, |snapshot| snapshot.record.0);
@@ -63,7 +63,7 @@ fn chunk_patch(chunk: &ChunkPatch) -> volume::ChunkPatch {
     volume::ChunkPatch { slot: chunk.slot, digest: chunk.digest, blocks }
 }
 
-/// The patch that an entry says, if its chunks have the blocks that it names.
+/// Returns the patch of an entry, if its chunks have the blocks that it names.
 fn patch(entry: &volume::StripePatch, geometry: &Geometry) -> Option<StripePatch> {
     let chunk = |chunk: &volume::ChunkPatch| {
         let chunk_blocks = geometry.zones(chunk.slot).shape().chunk_blocks();
@@ -75,9 +75,9 @@ fn patch(entry: &volume::StripePatch, geometry: &Geometry) -> Option<StripePatch
     Some(StripePatch { logical: entry.logical.0 as u32, generation: entry.generation.0, chunks })
 }
 
-/// Returns the change of a decoded entry. `None`: its kind is never written by this volume, it is a
-/// log write that cannot be of this code, its stripe is in a foreign place, or its generation is
-/// that of no volume.
+/// Returns the change of a decoded entry. `None`: this volume never writes entries of its kind, or
+/// a log write that its code cannot make; its stripe is in a place that it does not have; or no
+/// volume reaches its generation.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     if !may_have(entry, geometry) {
         return None;
@@ -103,7 +103,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     })
 }
 
-/// Returns the entry for a cell of the log: a user's block, or a home block of a stripe.
+/// Returns what a cell of the log holds: a user block, or a home block of a stripe.
 fn holds(block: UserBlock, geometry: &Geometry) -> Holds {
     match geometry.is_home(block) {
         true => Holds::Home(block.0 - geometry.user_blocks()),
@@ -111,7 +111,7 @@ fn holds(block: UserBlock, geometry: &Geometry) -> Holds {
     }
 }
 
-/// The block of a stripe that a cell of the log holds; `None`: it holds none, or one that no stripe
+/// Returns the block that a cell of the log holds; `None`: it holds none, or one that no stripe
 /// has.
 fn block_of(holds: Holds, geometry: &Geometry) -> Option<UserBlock> {
     match holds {
@@ -124,7 +124,7 @@ fn block_of(holds: Holds, geometry: &Geometry) -> Option<UserBlock> {
     }
 }
 
-/// Returns true if a volume of this code writes entries of that kind, in records or snapshots.
+/// Returns true if a volume of this code writes entries of this kind, in records or snapshots.
 fn may_have(entry: &Entry, geometry: &Geometry) -> bool {
     match entry {
         Entry::Patch(_) => geometry.may_patch(),
@@ -137,7 +137,7 @@ fn may_have(entry: &Entry, geometry: &Geometry) -> bool {
     }
 }
 
-/// A row in use; of copies without those of a block that was forgotten.
+/// Returns the entry of a row in use; copies of a forgotten block are left out.
 fn log_write(number: u32, row: &Row, geometry: &Geometry) -> LogWrite {
     let named =
         |holds: Holds, cell: &RowCell| Cell { slot: cell.slot, holds, checksum: Crc64(cell.checksum) };
@@ -158,14 +158,15 @@ fn log_write(number: u32, row: &Row, geometry: &Geometry) -> LogWrite {
     LogWrite { row: LogRow(number), generation: Generation(row.generation), cells }
 }
 
-/// The row that a log write made, if it can be one of this code and holds a user's block.
+/// Returns the row that a log write has made, if it can be one of this code and holds a user block.
 fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
     let stored = |cell: &Cell| RowCell { slot: cell.slot, checksum: cell.checksum.0 };
     let is_coded = write.cells.iter().any(|cell| cell.holds == Holds::Parity);
     let mut cells = Vec::with_capacity(write.cells.len());
     let mut blocks = Vec::new();
     if is_coded {
-        // Ascending by slot and as many as there are slots: each stands at its own number.
+        // The cells are ascending by slot and as many as there are slots: each has the index of its
+        // slot.
         if write.cells.len() != geometry.slots() {
             return None;
         }
@@ -200,8 +201,8 @@ fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
     (row.live() > 0).then_some(row)
 }
 
-/// Makes the blocks of a snapshot little by little. The maps do not change until its end, but for
-/// the members, which are taken at once.
+/// Makes the blocks of a snapshot piece by piece. The maps must not change meanwhile, except for
+/// the states of members, which are taken at the beginning.
 #[derive(Debug)]
 pub(crate) struct SnapshotWriter {
     encoder: Option<SnapshotEncoder>,
@@ -252,7 +253,7 @@ impl SnapshotWriter {
         bytes
     }
 
-    /// Length and checksum, once all blocks were taken.
+    /// Returns length and checksum, once all blocks were taken.
     pub(crate) fn done(&self) -> Option<SnapshotSum> {
         self.sum.filter(|_| self.rest.is_empty())
     }
@@ -271,7 +272,7 @@ impl SnapshotReader {
         SnapshotReader { decoder, maps: Maps::new(geometry) }
     }
 
-    /// The first block of the piece that comes next; `None` after the last.
+    /// Returns the first block of the next piece; `None` after the last.
     pub(crate) fn wanted(&self) -> Option<u32> {
         self.decoder.wanted()
     }
@@ -303,15 +304,15 @@ impl SnapshotReader {
         Some(())
     }
 
-    /// The maps; `None` if blocks are missing.
+    /// Returns the maps; `None` if blocks are missing.
     pub(crate) fn finish(mut self) -> Option<Maps> {
         self.maps.load_generation(self.decoder.finish().ok()?.next_generation.0);
         (self.maps.generation() < NUMBERS_END).then_some(self.maps)
     }
 }
 
-/// Makes the superblock of one device from that of any: they differ in the slot, its chunks and the
-/// lost devices.
+/// Makes the superblock of one device from that of any: it differs in the slot, the shape of its
+/// chunks and the lost devices.
 pub(crate) fn superblock_of(slot: Slot, lost: &[Slot], geometry: &Geometry, any: &Superblock) -> Superblock {
     Superblock {
         slot,

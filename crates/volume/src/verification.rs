@@ -1,26 +1,27 @@
-//! The last record while a volume is opened: the headers that it wrote, and its lost blocks.
+//! Verification of the last record while a volume is opened: the headers that it wrote, and its
+//! lost blocks.
 
 use crate::Slot;
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
 
-/// The last record, which a device can lack.
+/// The last record, of which a device can lack a part.
 #[derive(Debug, Default)]
 pub(crate) struct Verification {
-    /// Its first generation; `None` once the volume is open.
+    /// The first generation of the record; `None` once the volume is open.
     since: Option<u64>,
-    /// The headers of the chunks that it wrote.
+    /// The digests of the headers that the record wrote.
     digests: BTreeMap<(u32, Slot), Crc64>,
     lost: usize,
 }
 
 impl Verification {
-    /// The volume is opened, and its last record has this first generation.
+    /// Begins the verification of the last record, which has this first generation.
     pub(crate) fn begin(&mut self, since: u64) {
         self.since = Some(since);
     }
 
-    /// The first generation of the last record, until the volume is open.
+    /// Returns the first generation of the last record, until the volume is open.
     pub(crate) fn since(&self) -> Option<u64> {
         self.since
     }
@@ -29,17 +30,17 @@ impl Verification {
         self.since.is_some()
     }
 
-    /// The last record wrote the header of a chunk.
+    /// Notes the digest of a chunk's header that the last record wrote.
     pub(crate) fn expect(&mut self, physical: u32, slot: Slot, digest: Crc64) {
         self.digests.insert((physical, slot), digest);
     }
 
-    /// Returns the header of a chunk, if the last record wrote it.
+    /// Returns the digest of a chunk's header, if the last record wrote it.
     pub(crate) fn digest(&self, physical: u32, slot: Slot) -> Option<&Crc64> {
         self.digests.get(&(physical, slot))
     }
 
-    /// A block of the last record was read, or could not be.
+    /// Notes that a block of the last record was read, or could not be.
     pub(crate) fn read(&mut self, is_there: bool) {
         self.lost += usize::from(!is_there);
     }
@@ -48,17 +49,17 @@ impl Verification {
         self.lost > 0
     }
 
-    /// Believes the record: the digests of its headers are not needed any more.
+    /// Believes the record: the digests are not needed any more.
     pub(crate) fn believe(&mut self) {
         self.digests.clear();
     }
 
-    /// The volume is open.
+    /// Ends the opening of the volume.
     pub(crate) fn end(&mut self) {
         self.since = None;
     }
 
-    /// Forgets all of it: nothing of a volume that is only read hangs on it.
+    /// Forgets all of it: a read-only volume does not need it.
     pub(crate) fn forget(&mut self) {
         *self = Verification::default();
     }

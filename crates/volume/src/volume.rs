@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 pub enum State {
     /// The devices are being read; requests wait.
     Opening,
-    /// Requests are answered; or, of a volume that is only looked at, its status is.
+    /// Requests are answered. A volume that is only looked at answers with its status alone.
     Serving,
-    /// It cannot be opened. Nothing was written, or only content that was there already.
+    /// It cannot be opened. Nothing was written, except perhaps content that was there already.
     Refused(OpenError),
 }
 
@@ -22,17 +22,17 @@ pub enum State {
 #[derive(Debug)]
 pub struct Volume {
     inner: Inner,
-    /// Events that wait for the volume to be open.
+    /// Events that wait until the volume is open.
     waiting: Vec<Event>,
-    /// Answers to requests to a refused volume, and releases.
+    /// Answers to requests of a refused volume, and releases of their buffers.
     refusals: VecDeque<Action>,
-    /// Most blocks of epochs in memory, if not the default.
+    /// The limit of epochs' blocks in memory; `None`: the default.
     epoch_blocks: Option<usize>,
-    /// Most blocks in memory, if not the default.
+    /// The limit of blocks in memory; `None`: the default.
     memory_blocks: Option<usize>,
-    /// Dirty blocks that start a commit, if not the default.
+    /// The number of dirty blocks that start a commit; `None`: the default.
     dirty_mark: Option<usize>,
-    /// Seconds since 1970, as the driver told last.
+    /// Seconds since 1970, as the driver set the clock last.
     now: i64,
 }
 
@@ -40,7 +40,7 @@ pub struct Volume {
 enum Inner {
     Opening(Box<Opening>),
     Serving(Box<Engine>),
-    /// The state of the devices is known, and is only looked at.
+    /// The state of the devices is known, and only its status is served.
     Looking(Box<Engine>),
     Refused(OpenError),
 }
@@ -57,8 +57,7 @@ impl Volume {
 
     /// Reads the devices and writes nothing, for [`Volume::status`]. No request is served.
     ///
-    /// A change that a crash cut off is seen as if it were done: the last change counts without a
-    /// check that it is whole.
+    /// A change that a crash cut off counts as done: the last change is not checked to be whole.
     pub fn look(geometry: Geometry, there: &[bool]) -> Volume {
         let mut opening = Box::new(Opening::new(geometry, there, HistoryId([0; 16])));
         opening.only_looks = true;
@@ -79,12 +78,12 @@ impl Volume {
         volume
     }
 
-    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it
-    /// opens from media that cannot be written, or that have no room.
+    /// Opens a volume read only: no session is begun, and nothing is written, ever. So it can be
+    /// opened on media that cannot be written, or that are full.
     ///
-    /// Flushed blocks are read, as far as the code tolerates the losses. The last change counts if
+    /// Flushed blocks are read as far as the code tolerates the losses. The last change counts if
     /// its blocks can be computed, as in any opening. Blocks that devices lack are not written
-    /// again but computed at each read.
+    /// again, but computed at each read.
     pub fn open_to_read(geometry: Geometry, there: &[bool]) -> Volume {
         let mut volume = Volume::look(geometry, there);
         match &mut volume.inner {
@@ -94,35 +93,36 @@ impl Volume {
         volume
     }
 
-    /// Keeps no more chunk headers in memory than these, beside those in use: fewer cost more
-    /// reads. It serves.
+    /// Limits the chunk headers in memory, beside those in use; fewer cost more reads. No effect
+    /// unless the volume serves.
     pub fn keep_headers(&mut self, most: usize) {
         if let Inner::Serving(engine) = &mut self.inner {
             engine.keep_headers(most);
         }
     }
 
-    /// Limits the bytes of blocks in memory, users' writes that are not durable included; chunk
-    /// headers take a thirtieth of that beside them. The default is 512 MiB. A single stripe is
-    /// read and written whatever its length. To be called before the first event.
+    /// Limits the bytes of blocks in memory, including users' writes that are not durable; chunk
+    /// headers take a thirtieth of that in addition. The default is 512 MiB. A single stripe is
+    /// read and written whatever its length. Must be called before the first event.
     pub fn keep_within(&mut self, bytes: u64) {
         self.memory_blocks = Some((bytes / BLOCK_BYTES) as usize);
     }
 
-    /// Limits data of epochs in memory to these blocks, and parity to as many: fewer cost reads
-    /// before an end. To be called before the first event.
+    /// Limits the data blocks of epochs in memory, and their parity blocks to the same number;
+    /// fewer cost reads before an end. Must be called before the first event.
     pub fn keep_epoch_blocks(&mut self, most: usize) {
         self.epoch_blocks = Some(most);
     }
 
-    /// Begins to make dirty blocks durable at this many without a flush, and answers no write
-    /// beyond eight times as many: fewer cost more flushes. To be called before the first event.
+    /// Sets the number of dirty blocks that start a commit without a flush. No write is answered
+    /// beyond eight times this number. A lower one costs more flushes. Must be called before the
+    /// first event.
     pub fn commit_at(&mut self, dirty_blocks: usize) {
         self.dirty_mark = Some(dirty_blocks);
     }
 
-    /// Sets the time of the events that follow, in seconds since 1970; 0 before the first call. The
-    /// volume has no clock.
+    /// Sets the time of the events that follow, in seconds since 1970; until the first call it is
+    /// 0. The volume has no clock.
     pub fn tell_time(&mut self, now: i64) {
         self.now = now;
         match &mut self.inner {
@@ -132,8 +132,8 @@ impl Volume {
         }
     }
 
-    /// Says why a device is about to be called gone: with a reason, and the number of the system's
-    /// error or 0.
+    /// Sets the reason for a device that is about to be reported as gone, with the system's error
+    /// number or 0.
     pub fn tell_why(&mut self, slot: Slot, reason: Reason, errno: i32) {
         if let Inner::Serving(engine) = &mut self.inner {
             engine.tell_why(slot, reason, errno);
@@ -154,7 +154,7 @@ impl Volume {
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {
                 if let Event::DeviceGone(slot) = event {
-                    // Returns before the device went again do not count.
+                    // Earlier returns of a device that has gone again do not count.
                     self.waiting
                         .retain(|waiting| !matches!(waiting, Event::DeviceCame(came, _) if *came == slot));
                 }
@@ -170,7 +170,7 @@ impl Volume {
         self.go_on();
     }
 
-    /// The next thing to be done, until there is none.
+    /// Returns the next action for the driver, until there is none.
     pub fn next_action(&mut self) -> Option<Action> {
         match &mut self.inner {
             Inner::Opening(opening) => opening.next_action(),
@@ -179,18 +179,19 @@ impl Volume {
         }
     }
 
-    /// Returns its state.
+    /// Returns the state of the volume.
     pub fn state(&self) -> State {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
-            // One that has failed meanwhile answers every request, if only with that.
+            // A volume that has failed meanwhile answers every request, even if only with that
+            // failure.
             Inner::Serving(engine) if engine.is_redoing() && !engine.has_failed() => State::Opening,
             Inner::Serving(_) | Inner::Looking(_) => State::Serving,
             Inner::Refused(error) => State::Refused(error.clone()),
         }
     }
 
-    /// Returns its status; `None` unless it serves.
+    /// Returns the status of the volume; `None` unless it serves.
     pub fn status(&self) -> Option<Status> {
         match &self.inner {
             Inner::Serving(engine) => Some(engine.status()),
@@ -199,9 +200,9 @@ impl Volume {
         }
     }
 
-    /// Stripes that were patched since it was opened, those that a crash cut off included; `None`
-    /// unless it serves and is one that can be patched: of version 2, and of a geometry that
-    /// [`Geometry::may_patch`].
+    /// Returns the number of stripes patched since the volume was opened, including patches that a
+    /// crash cut off. `None` unless the volume serves and can be patched: version 2, and a geometry
+    /// that [`Geometry::may_patch`].
     pub fn patched_stripes(&self) -> Option<u64> {
         match &self.inner {
             Inner::Serving(engine) => engine.geometry.may_patch().then_some(engine.patching.stripes()),
@@ -209,7 +210,7 @@ impl Volume {
         }
     }
 
-    /// Returns its epochs of delayed parity.
+    /// Returns the epochs of delayed parity.
     pub fn epochs(&self) -> Vec<EpochStatus> {
         match &self.inner {
             Inner::Serving(engine) => engine.epoch_statuses(),
@@ -217,7 +218,7 @@ impl Volume {
         }
     }
 
-    /// Returns the losses if these devices are lost, too; `None` unless it serves.
+    /// Returns the losses if these devices are lost, too; `None` unless the volume serves.
     pub fn losses(&self, also: &[Slot]) -> Option<Losses> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.losses(also)),
@@ -225,8 +226,8 @@ impl Volume {
         }
     }
 
-    /// State that flushed data depend on now, for [`margin`](crate::margin()); `None` unless it
-    /// serves. Cost: looks through the log and the known bad content.
+    /// Returns what flushed data depend on now, for [`margin`](crate::margin()); `None` unless the
+    /// volume serves. Cost: searches the log and the known bad content.
     pub fn standing(&self) -> Option<Standing> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.standing()),
@@ -234,8 +235,9 @@ impl Volume {
         }
     }
 
-    /// Chunks and log blocks of each device that were found to be bad by a read that failed, since
-    /// it was opened; each once until it is written or read again. None unless it serves.
+    /// Returns for each device the number of chunks and log blocks that a failed read has found to
+    /// be bad since the volume was opened. Each counts once until it is written or can be read
+    /// again. Empty unless the volume serves.
     pub fn unreadable_chunks(&self) -> Vec<u64> {
         match &self.inner {
             Inner::Serving(engine) => {
@@ -245,8 +247,8 @@ impl Volume {
         }
     }
 
-    /// Devices that can fail beside those that are lost; `None` unless it serves. Cost: as that of
-    /// [`margin`](crate::margin()), up to half a second.
+    /// Counts devices that can fail in addition to those that are lost; `None` unless the volume
+    /// serves. Cost: that of [`margin`](crate::margin()), up to half a second.
     pub fn margin(&self) -> Option<Margin> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.margin()),
@@ -254,8 +256,8 @@ impl Volume {
         }
     }
 
-    /// Returns true if these devices can be lost, too: the volume serves on, and nothing more is
-    /// lost. `None` unless it serves.
+    /// Returns true if the volume would continue to serve without these devices, and lose nothing
+    /// more. `None` unless it serves.
     pub fn can_spare(&self, also: &[Slot]) -> Option<bool> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.can_spare(also)),
@@ -272,9 +274,9 @@ impl Volume {
     }
 
     /// Returns the places of blocks, if a driver can read all of them without a request: their
-    /// newest content is on devices that have it, or is a sum of such blocks, and memory has the
-    /// checksums. Content read there counts only if it has these checksums; else the driver needs a
-    /// [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
+    /// newest content is on devices that have it, or is a sum of such blocks, and the checksums are
+    /// in memory. Content that is read there is valid only if it has these checksums; else the
+    /// driver makes a [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
     pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         match &self.inner {
             Inner::Serving(engine) => engine.lookup(first, count),
@@ -282,13 +284,13 @@ impl Volume {
         }
     }
 
-    /// Returns true if every device has all that it should have, as far as it was read, and records
-    /// say so.
+    /// Returns true if every device has everything it should have, as far as it was read, and
+    /// records say so.
     pub fn is_clean(&self) -> bool {
         matches!(&self.inner, Inner::Serving(engine) if engine.is_clean())
     }
 
-    /// Asserts what must hold between events; for tests, since it looks at all of the maps.
+    /// Asserts the invariants that hold between events; for tests, since it searches all maps.
     pub fn check(&self) {
         if let Inner::Serving(engine) = &self.inner {
             engine.check();

@@ -1,19 +1,20 @@
-//! Takes the engine at its word: as many devices as it says can fail, any of them, are taken away
-//! in a copy of the world, and everything that was flushed must be read.
+//! Tests the margin that the engine reports. In a copy of the world as many devices are removed as
+//! it says can fail, in any combination, and everything that was flushed must be read.
 //!
-//! Unread blocks may be bad without the engine's knowledge, so a scrub comes first. The copy ends
-//! with a power failure and is opened without the devices; the world itself goes on.
+//! Blocks that nothing has read may be bad without the engine's knowledge, so a scrub comes first.
+//! The copy begins with a power failure and is opened without the devices; the world itself
+//! continues.
 
 use pantile_volume::{Event, Margin, Slot};
 
 use super::{Run, Weather};
 use crate::{Ask, Cause, Config, Disk, Engine, Kill, Model, Random, Refusal, Start};
 
-/// A maker of engines, of a copy as of the world.
+/// A function that makes engines, for a copy as for the world itself.
 type Make<'m, E> = &'m mut dyn FnMut(Start<'_>) -> Result<E, Refusal>;
 
 impl<E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'_, E, M> {
-    /// Stops the weather, looks at everything, and takes the engine at its word.
+    /// Stops faults, scrubs everything, and tests the margin.
     pub(super) fn take_at_its_word(&mut self) -> Result<(), Cause> {
         // Parity of an open epoch is pending, and its writes are not flushed.
         if !self.config.scrubs || self.model.has_epochs() {
@@ -22,7 +23,8 @@ impl<E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'_, E, M> {
         let kinds = self.faults.pause();
         let is_at_rest = |run: &Self| run.ready() && run.world.is_idle() && run.world.open_requests() == 0;
         self.until(Weather::Calm, is_at_rest)?;
-        // In place, an opening after a crash trusts the content of marked stripes, bad blocks included.
+        // Makes the engine prove its last record: else an opening could take it for one that a
+        // crash cut off.
         self.tell(Event::Still)?;
         self.ask_and_rest(&Ask::Flush)?;
         let scrub = self.scrub_to_the_end(false)?;
@@ -57,13 +59,14 @@ struct Copy<'c> {
     session: u32,
     disks: Vec<Disk>,
     model: Model,
-    /// Devices that were taken away before.
+    /// Devices that were removed before.
     taken: Vec<Slot>,
 }
 
 impl Copy<'_> {
-    /// Removes devices, opens the rest and reads all of it; returns the number of removed devices.
-    /// With `again` it is opened without some that can fail, and then its word is tested once more.
+    /// Removes devices, opens the rest and reads everything; returns the number of removed devices.
+    /// With `again` it opens the volume without some devices that can fail, and tests its margin
+    /// once more.
     fn take<E: Engine>(
         mut self,
         make: Make<'_, E>,

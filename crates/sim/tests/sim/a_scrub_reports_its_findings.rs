@@ -1,4 +1,4 @@
-//! Findings of a scrub: their places, and whether a block is wrong or cannot be read.
+//! Findings of a scrub: where they are, and whether a block is wrong or cannot be read.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -9,7 +9,7 @@ use pantile_volume::{
 
 const SHAPE: Shape = crate::real::usual("raid6:3");
 
-/// Six stripes, and one block in the log, which is three copies.
+/// Makes a volume of six stripes, with one block in the log, as three copies.
 fn filled() -> Hand {
     let mut hand = Hand::new(&SHAPE);
     hand.fill(1);
@@ -25,7 +25,7 @@ fn scrub(hand: &mut Hand, repair: bool) -> ScrubStatus {
     status
 }
 
-/// The blocks of a device that were written between two places.
+/// Returns the blocks of a range that were written on a device.
 fn written(disk: &Disk, first: DeviceBlock, blocks: u64) -> Vec<DeviceBlock> {
     disk.written().filter(|at| (first.0..first.0 + blocks).contains(&at.0)).collect()
 }
@@ -53,7 +53,7 @@ fn blocks_of_the_log_and_of_stripes_are_counted_apart_and_so_are_wrong_and_unrea
     assert_eq!((found.log_blocks, found.log_checksum, found.log_unreadable), (3, 1, 1));
     assert!(found.is_bad());
 
-    // The last blocks of two chunks: both hold data or parity, not a header.
+    // The last block of a chunk on two devices: it holds data or parity, not a header.
     let ends: Vec<DeviceBlock> = [0, 1]
         .map(|slot| {
             let zone = geometry.zones(Slot(slot)).data();
@@ -84,7 +84,7 @@ const fn bad(slot: u32) -> BadMetadata {
     BadMetadata { slot: Slot(slot), superblocks: 0, journal: false, snapshot: false, definition: false }
 }
 
-/// Damage to one device, and the scrub's report of it.
+/// A way to damage one device, and the scrub's report of it.
 type Damage = (fn(&mut Hand), BadMetadata);
 
 #[test]
@@ -130,7 +130,7 @@ fn bad_metadata_is_judged_by_device_and_written_again() {
         );
         assert_eq!(scrub(&mut hand, false).metadata, [expected], "nobody has mended it");
         assert_eq!(scrub(&mut hand, true).metadata, [expected]);
-        // The repair is over when it is durable, and not with some later snapshot.
+        // The repair is durable when it ends, and does not depend on a later snapshot.
         let left = scrub(&mut hand, false);
         assert!(!left.is_bad(), "{left:?}");
         hand.begin_again();
@@ -145,11 +145,11 @@ fn bad_metadata_is_judged_by_device_and_written_again() {
     }
 }
 
-/// A torn superblock with a newer one beside it is no fault of a device.
+/// A torn superblock beside a newer one is not a fault of the device.
 #[test]
 fn a_place_of_a_superblock_that_was_torn_before_is_not_called_bad() {
     for torn in 0..3 {
-        // While no engine ran; one whole place is left.
+        // The places are torn while no engine runs; one place stays whole.
         let mut hand = filled();
         hand.world.kill(pantile_sim::Kill::Power);
         for (place, at) in places(&hand, 3).into_iter().enumerate() {
@@ -162,7 +162,7 @@ fn a_place_of_a_superblock_that_was_torn_before_is_not_called_bad() {
         let found = scrub(&mut hand, false);
         assert!(!found.is_bad(), "{torn} is left at an opening: {found:?}");
 
-        // While the device was away.
+        // The place is torn while the device is away.
         let mut hand = filled();
         hand.world.pull_out(Slot(3), true);
         hand.tell(Event::DeviceGone(Slot(3)));
@@ -177,7 +177,7 @@ fn a_place_of_a_superblock_that_was_torn_before_is_not_called_bad() {
     }
 }
 
-/// The text of a code without a family is stored beside them.
+/// The text of a code without a family is stored beside the maps.
 #[test]
 fn the_text_of_a_code_is_judged_and_written_anew() {
     let code = crate::real::SHAPES

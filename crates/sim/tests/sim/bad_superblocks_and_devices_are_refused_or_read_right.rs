@@ -1,5 +1,6 @@
-//! Devices with faults before a volume is opened: it is refused with a reason, or all of it reads
-//! right. Never a panic or a wrong byte, and no write to a device of another volume.
+//! Devices are damaged before a volume is opened: it must be refused with a reason, or all of it
+//! must be read right. It must not panic, return a wrong byte, or write to a device of another
+//! volume.
 
 #![allow(clippy::needless_range_loop, reason = "the slot is what is tried, the disks are changed by it")]
 
@@ -20,7 +21,7 @@ const SHAPE: Shape = Shape {
     blocks_most: 4,
 };
 
-/// Volumes with something in stripes, log and journal.
+/// A volume with content in stripes, log and journal.
 struct Made {
     real: Real,
     disks: Vec<Disk>,
@@ -46,7 +47,7 @@ impl Made {
         sim::open_and_read(1, make, &self.real.config, disks, self.model.clone()).map_err(Box::new)
     }
 
-    /// Opens and reads everything; panics with the damage to the devices unless it is refused or
+    /// Opens the volume and reads everything; panics, naming the damage, unless it is refused or
     /// right.
     fn ends(&self, disks: Vec<Disk>, what: &dyn std::fmt::Debug) -> End {
         match self.open(disks) {
@@ -118,7 +119,7 @@ fn every_byte_of_all_superblocks_of_all_devices() {
     assert_eq!(refused, BLOCK_BYTES as usize, "every byte is under the checksum");
 }
 
-/// Makes the blocks behind an end unreadable.
+/// Makes the blocks from an end on unreadable.
 fn truncate(disk: &mut Disk, blocks: u64) {
     (blocks..disk.blocks()).for_each(|at| disk.make_unreadable(DeviceBlock(at)));
 }
@@ -135,9 +136,9 @@ fn truncated_devices() {
             match (count, made.open(disks)) {
                 (_, Ok(_)) => right += 1,
                 (..=2, Err(failure)) => panic!("{count} devices end at {blocks}: {failure}"),
-                // Beyond the tolerance: refused as a whole or block by block, or the last record
-                // counts as one that a power failure stopped (docs/simulation.md); never unwritten
-                // content.
+                // Beyond the tolerance the volume may be refused, reads may fail block by block, or
+                // the last record may count as one that a power failure cut off
+                // (docs/simulation.md). Content that was never written must not be returned.
                 (_, Err(failure)) => match failure.cause {
                     Cause::NotOpened { .. } | Cause::Wrong(sim::Wrong::Failed { .. }) => refused += 1,
                     Cause::Wrong(sim::Wrong::Content {
@@ -201,7 +202,8 @@ fn devices_of_another_volume_are_not_written_to() {
     }
 }
 
-/// A copy of a device, put back after the others have gone on: no record has its missing blocks.
+/// The device is a copy, put back after the others have continued: no record says which blocks it
+/// lacks.
 #[test]
 fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused() {
     hush();
@@ -226,7 +228,7 @@ fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused(
             assert_eq!(not_present.count(), count, "{code}");
             hand.rest(None);
             assert!(hand.volume.is_clean(), "{code}");
-            // All of it is back: any others may go.
+            // The device has everything again: any others can be lost.
             (count..devices).take(tolerance).for_each(|slot| hand.world.pull_out(Slot(slot as u32), true));
             assert_eq!(hand.read(), hand.filled_with(3), "{code}, {count} devices from a backup");
             (count..devices).take(tolerance).for_each(|slot| {
@@ -236,7 +238,7 @@ fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused(
             hand.rest(None);
         }
         if devices == tolerance + 1 {
-            // No device would be left with a newer state.
+            // There would be no device with a newer state.
             continue;
         }
         hand.world.kill(Kill::Power);
@@ -247,7 +249,7 @@ fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused(
     }
 }
 
-/// A loss at any moment of an opening: reads give the flushed content, or fail.
+/// Devices are lost at any moment of an opening: reads return the flushed content, or fail.
 #[test]
 fn more_devices_than_the_code_bears_go_while_it_is_opened() {
     hush();
@@ -280,8 +282,8 @@ fn more_devices_than_the_code_bears_go_while_it_is_opened() {
 }
 
 /// An unfinished session leaves its superblock on a device that is then away, and the next session
-/// has the same number. When the device is back it has run alone no more than before, whenever the
-/// opening that it comes back to is cut off.
+/// has the same number. When the device comes back it must not count as one that ran separately, at
+/// whatever step the opening that it comes back to is cut off.
 #[test]
 fn a_device_of_a_session_that_came_to_nothing_has_not_run_separately() {
     for steps in 0.. {
@@ -298,7 +300,7 @@ fn a_device_of_a_session_that_came_to_nothing_has_not_run_separately() {
         while !is_written(&hand) {
             assert!(hand.step(), "its superblock is written");
         }
-        // It landed on one device, and not on the other.
+        // The superblock of the session has landed on one device, and not on the other.
         hand.world.kill(Kill::Process);
         hand.world.disks_mut()[0] = before;
         for at in [superblock(&hand, 0), superblock(&hand, 1)] {
@@ -324,7 +326,7 @@ fn a_device_of_a_session_that_came_to_nothing_has_not_run_separately() {
     }
 }
 
-/// The place in front that the next session writes.
+/// Returns the place in front that the next session writes.
 fn superblock(hand: &Hand, turn: u64) -> DeviceBlock {
     hand.real.geometry.zones(Slot(2)).superblock(turn)
 }

@@ -1,6 +1,6 @@
-//! A device that was away comes back after any number of openings. One that ran separately is left
-//! alone if the volume can do without it. No volume is opened of which either side may have been
-//! flushed to.
+//! A device that was away comes back after any number of openings. A device that ran separately is
+//! not written to, if the volume can do without it. If writes may have been flushed on both sides,
+//! no volume is opened.
 
 use crate::real::hand::Hand;
 use crate::real::sides::{SHAPE, all, halves_are_refused, open_alone, put_in};
@@ -8,7 +8,7 @@ use crate::real::{Shape, hush};
 use pantile_sim::{Disk, Engine, Kill, Told};
 use pantile_volume::{DeviceBlock, DeviceState, Event, Found, Slot};
 
-/// Far more than a superblock has room for histories.
+/// Far more openings than a superblock has room for histories.
 const OPENINGS: u32 = 300;
 
 fn content(disk: &Disk) -> Vec<String> {
@@ -38,8 +38,8 @@ fn a_device_is_caught_up_however_often_the_volume_was_opened_without_it() {
     }
 }
 
-/// Another device comes and goes, again and again, while one is away: each loss is a history, and
-/// all of them are remembered.
+/// While one device is away another one is lost and returns, again and again. Each loss is a
+/// history, and all of them are remembered.
 #[test]
 fn the_losses_of_others_are_remembered_while_a_device_is_away() {
     let mut hand = Hand::new(&SHAPE);
@@ -54,7 +54,7 @@ fn the_losses_of_others_are_remembered_while_a_device_is_away() {
     assert_eq!(hand.read(), hand.filled_with(2));
 }
 
-/// Device 2 comes and goes this many times while device 1 is away.
+/// Loses device 2 and brings it back this many times while device 1 is away.
 fn lose_another(hand: &mut Hand, times: u32) {
     for _ in 0..times {
         open_alone(hand, &[0, 3]);
@@ -65,7 +65,8 @@ fn lose_another(hand: &mut Hand, times: u32) {
     }
 }
 
-/// The superblocks have no room for more: the returned device is left alone, and can be rebuilt.
+/// The superblocks have no room for more histories: the returned device is not written to, and can
+/// be rebuilt.
 #[test]
 fn a_device_that_more_losses_than_are_remembered_made_a_stranger_keeps_nobody_from_the_volume() {
     let mut hand = Hand::new(&SHAPE);
@@ -82,7 +83,7 @@ fn a_device_that_more_losses_than_are_remembered_made_a_stranger_keeps_nobody_fr
     assert_eq!((apart, status.histories_forgotten), (vec![1], true));
     assert_eq!(hand.read(), hand.filled_with(2));
     assert!(content(&hand.world.disks()[1]) == stranger, "nothing is written to it");
-    // A device that its operator calls blank is taken in.
+    // A device that its operator calls blank is admitted.
     hand.world.put_back(Slot(1), Found::Blank);
     hand.rest(Some(Event::DeviceCame(Slot(1), Found::Blank)));
     hand.open_again();
@@ -90,8 +91,8 @@ fn a_device_that_more_losses_than_are_remembered_made_a_stranger_keeps_nobody_fr
     assert_eq!(hand.read(), hand.filled_with(2));
 }
 
-/// Side A has devices 0 to 2, side B has 2 and 3: each could be opened alone, but of B only device
-/// 3 is put in.
+/// Side A has devices 0 to 2, side B has 2 and 3. Each could be opened alone, but only device 3 of
+/// B is put in.
 #[test]
 fn a_volume_opens_without_a_device_that_ran_separately_and_leaves_it_as_it_is() {
     for b_is_opened_more_often in [false, true] {
@@ -126,7 +127,7 @@ fn sides_that_could_both_have_been_flushed_to_are_refused() {
     assert!(halves_are_refused());
 }
 
-/// A device is let in after it was away, and everything stops after any step of that. Then either
+/// A device is admitted after it was away, and everything stops after each step of that. Then each
 /// half is opened alone. If both have durable changes, they are refused together; if one could not
 /// be written alone, the other counts.
 #[test]
@@ -189,7 +190,8 @@ fn try_to_fill(hand: &mut Hand, byte: u8) -> bool {
     hand.ask(&written) == Told::Done
 }
 
-/// What a rebuild cannot read while too many devices are away is not lost: one of them has it.
+/// Content that a rebuild cannot read while too many devices are away is not lost: one of these has
+/// it.
 #[test]
 fn a_rebuild_waits_for_a_device_that_it_needs() {
     for code in ["raid6:2", "dcode:5", "raidp:4"] {

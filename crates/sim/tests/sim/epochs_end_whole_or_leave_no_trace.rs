@@ -1,5 +1,5 @@
-//! Epochs of delayed parity in the world that fails on purpose: an end is seen as a whole or not at
-//! all, other users are not affected, and the cost of a lost device is reported.
+//! Epochs of delayed parity in the simulation. An end is seen as a whole or not at all, other users
+//! are not affected, and the data lost with a device is reported.
 //!
 //! `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
 
@@ -45,8 +45,8 @@ fn an_epoch_ends_as_a_whole_and_costs_nobody_else_anything() {
     }
 }
 
-/// The end of an epoch is unanswered while a device is let in, and another user writes to its
-/// blocks. A crash leaves that.
+/// An end has no answer yet while a device is admitted, and another user writes to the same blocks.
+/// A crash leaves these writes.
 #[test]
 fn writes_behind_an_end_may_be_there_before_its_answer() {
     hush();
@@ -56,8 +56,8 @@ fn writes_behind_an_end_may_be_there_before_its_answer() {
     }
 }
 
-/// A power failure tears a superblock and its copy, which were written together, and the one before
-/// has rotted: the device was as good as lost.
+/// A power failure tears a superblock and its copy, which were written at the same time, and the
+/// older superblock has rotted. The device was as good as lost.
 const TEARS_A_SUPERBLOCK: u64 = 46_670;
 
 #[test]
@@ -68,8 +68,8 @@ fn a_crash_and_a_bad_block_leave_a_superblock() {
     }
 }
 
-/// Devices that come, go and are slow, and no crashes: rebuilds overlap with reads more often than
-/// in other worlds.
+/// Makes worlds without crashes whose devices come, go and are slow: rebuilds and reads overlap
+/// more often than in other worlds.
 fn restless() -> Vec<Real> {
     let bears_one = ["mirror", "raid5", "raid0"];
     let shapes = SHAPES.iter().filter(|shape| !bears_one.iter().any(|kind| shape.code.starts_with(kind)));
@@ -100,7 +100,7 @@ fn the_cost_of_a_lost_device_is_exact() {
     }
 }
 
-/// With a budget of zero every write waits for parity, and the loss of a device is free.
+/// With a budget of zero every write waits for its parity, and no block is lost with a device.
 #[test]
 fn blocks_without_pending_parity_are_not_lost() {
     for code in ["raid5:3", "dcode:5"] {
@@ -115,7 +115,7 @@ fn blocks_without_pending_parity_are_not_lost() {
     }
 }
 
-/// Power failures after every step of small scripts with epochs, with every subset of unflushed
+/// Power failures follow every step of small scripts with epochs, with every subset of unflushed
 /// writes up to a bound.
 #[test]
 fn no_power_failure_leaves_a_part_of_an_epoch() {

@@ -1,6 +1,6 @@
-//! Content that more than t devices cannot read is lost, and never becomes older content. Once a
-//! flush was answered and the volume has been stopped, or left alone for a moment, its last record
-//! is known to be durable.
+//! Content that cannot be read because more than t devices are bad is lost, and never becomes older
+//! content. Once a flush was answered and the volume was stopped, or had no writes for a moment,
+//! its last record is proven durable.
 
 use crate::real::hand::Hand;
 use crate::real::{Shape, hush};
@@ -34,8 +34,8 @@ const CODES: [&str; 10] = [
 const OLD: Data = [1; 16];
 const NEW: Data = [2; 16];
 
-/// The last writes: all stripes, one block (copies in the log), or enough blocks to fill rows of
-/// the log.
+/// The last writes: all stripes; one block, which gets copies in the log; or enough blocks to fill
+/// rows of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Stripes,
@@ -55,8 +55,8 @@ impl Written {
     }
 }
 
-/// A volume of [`OLD`], with a durable part of [`NEW`] in the last record. And the devices before
-/// that.
+/// Makes a volume of [`OLD`] whose last record maps a part of [`NEW`]. Also returns the devices
+/// from before that record.
 fn written(code: &'static str, written: Written) -> (Hand, Vec<Disk>) {
     let mut hand = Hand::new(&Shape { code, ..SHAPE });
     hand.fill(OLD[0]);
@@ -66,7 +66,7 @@ fn written(code: &'static str, written: Written) -> (Hand, Vec<Disk>) {
     (hand, before)
 }
 
-/// Where users' blocks and parity have changed on a device.
+/// Returns the blocks of users' data and parity that have changed on a device.
 fn changed(hand: &Hand, before: &[Disk], slot: usize) -> Vec<DeviceBlock> {
     let zones = hand.real.geometry.zones(Slot(slot as u32));
     let (first, end) = (hand.real.geometry.row_block(0), zones.superblock_copy());
@@ -76,19 +76,19 @@ fn changed(hand: &Hand, before: &[Disk], slot: usize) -> Vec<DeviceBlock> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
-    /// New blocks on t + 1 devices cannot be read.
+    /// The new blocks on t + 1 devices cannot be read.
     Unreadable,
-    /// They have other content.
+    /// The new blocks on t + 1 devices have other content.
     Rot,
-    /// t devices are gone, and of one more a block cannot be read.
+    /// t devices are gone, and one block on one more cannot be read.
     GoneAndOneBlock,
 }
 
 impl Damage {
     const ALL: [Damage; 3] = [Damage::Unreadable, Damage::Rot, Damage::GoneAndOneBlock];
 
-    /// Damages the first t + 1 devices with new blocks; `false` if there are too few, or the code
-    /// tolerates it.
+    /// Damages the first t + 1 devices that have new blocks; `false`: there are too few, or the
+    /// code tolerates it.
     fn strike(self, hand: &mut Hand, before: &[Disk]) -> bool {
         let tolerance = hand.real.geometry.tolerance();
         let found = (0..before.len()).map(|slot| (slot, changed(hand, before, slot)));
@@ -105,7 +105,7 @@ impl Damage {
                 Damage::GoneAndOneBlock if index < tolerance => {
                     hand.world.pull_out(Slot(slot as u32), false);
                 }
-                // Behind the header if there is one.
+                // This block is behind the header, if there is one.
                 Damage::GoneAndOneBlock => disk.make_unreadable(blocks[blocks.len() / 2]),
             }
         }
@@ -116,13 +116,13 @@ impl Damage {
 /// Events between the flush and the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
-    /// It is stopped in order.
+    /// The volume is stopped in order.
     Stop,
-    /// Without requests.
+    /// No requests come.
     Idle,
-    /// Reads, but no writes.
+    /// Reads come, but no writes.
     Still,
-    /// The power fails at once; then it is opened, without writes.
+    /// The power fails at once; then the volume is opened, and no writes come.
     CrashAndStill,
 }
 
@@ -166,7 +166,7 @@ fn unreadable_blocks_are_lost_and_not_old() {
             let case = (code, what, between, damage);
             assert_eq!(hand.volume.refused(), None, "{case:?}");
             let (news, new) = (what.blocks(&hand) as usize, hand.read_each());
-            // In an idle volume a stripe may have been written as a whole.
+            // An idle volume may have merged a stripe from the log.
             let is_old = |content: &Option<Data>| content.is_none_or(|content| content == OLD);
             assert!(new[news..].iter().all(is_old), "{case:?}: {new:?}");
             tried += 1;
@@ -181,8 +181,8 @@ fn unreadable_blocks_are_lost_and_not_old() {
     assert!(tried > 300 && lost > tried / 2, "{tried} cases, {lost} with something lost");
 }
 
-/// Damage right after the flush: the last record looks like one that a crash cut off, so
-/// reads give the state before it.
+/// The damage comes right after the flush: the last record looks like one that a crash cut off, so
+/// reads return the state before it.
 #[test]
 fn a_record_that_nothing_says_was_durable_is_taken_back() {
     hush();
@@ -197,8 +197,8 @@ fn a_record_that_nothing_says_was_durable_is_taken_back() {
     }
 }
 
-/// The power fails after any number of steps of commits that begin while a proof is wanted, and of
-/// the proof: no flushed content is lost, and all new content is there once the flush was answered.
+/// The power fails after each step of commits that begin while a proof is wanted, and of the proof.
+/// No flushed content is lost, and once the flush was answered all new content is there.
 #[test]
 fn unflushed_writes_do_not_become_durable() {
     hush();
@@ -237,7 +237,7 @@ fn unflushed_writes_do_not_become_durable() {
     assert!(none > 100 && all > 100, "{none} times not all of it, {all} times all");
 }
 
-/// An empty record is written once, and not while others are.
+/// The empty record is written once, and not while other records are.
 #[test]
 fn it_costs_one_write_and_one_flush_of_each_device_and_nothing_while_others_write() {
     hush();

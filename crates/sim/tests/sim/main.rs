@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of the crate that need no process of their own, in one program.
 
 mod a_scrub_reports_its_findings;
 mod bad_superblocks_and_devices_are_refused_or_read_right;

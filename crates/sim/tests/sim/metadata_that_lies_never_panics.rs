@@ -1,9 +1,9 @@
-//! Impossible metadata under fitting checksums: a volume is refused or served, and never panics,
-//! hangs, or breaks the rules towards its driver. The content of reads is not judged: a forger of
-//! checksums can also write other data.
+//! Impossible metadata with right checksums: a volume is refused or serves, and never panics,
+//! hangs, or breaks a rule towards its driver. The content of reads is not checked: an attacker who
+//! can forge checksums can also write other data.
 //!
-//! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on
-//! for as long as is wanted.
+//! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` repeats one; `tools/fuzz.sh` runs
+//! until it is stopped.
 
 use crate::real::{Driven, Real, Shape, hush, number};
 use pantile_format::Crc64;
@@ -14,12 +14,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// Steps within which it must come to rest.
+/// The number of steps within which the volume must come to rest.
 const STEPS_MOST: usize = 200_000;
 
 const CODES: [&str; 5] = ["raid5:2", "raid6:2", "dcode:5", "mirror:2", "raidp:4"];
 
-/// A volume with something in stripes, log, journal and snapshot, after a power failure.
+/// A volume with content in stripes, log, journal and snapshot, after a power failure.
 struct Made {
     real: Real,
     disks: Vec<Disk>,
@@ -52,7 +52,7 @@ fn made(code: &'static str) -> Made {
         let (_, event) = world.ask(&ask);
         rest(&mut world, &mut volume, Some(event));
         if round == 55 {
-            // From now on the maps have a member that is lost.
+            // From now on the maps have a lost device.
             world.pull_out(Slot(1), true);
         }
     }
@@ -82,7 +82,7 @@ fn is_sealed(bytes: &[u8]) -> bool {
 }
 
 impl Made {
-    /// Possible places of metadata of one block.
+    /// Returns the places where blocks of metadata can be, by kind.
     fn places(&self, slot: Slot) -> [Vec<DeviceBlock>; 4] {
         let geometry = &self.real.geometry;
         let zones = geometry.zones(slot);
@@ -97,13 +97,14 @@ impl Made {
         ]
     }
 
-    /// Changes one kind of metadata, on one device or on all.
+    /// Forges one kind of metadata, on one device or on all.
     fn lie(&self, disks: &mut [Disk], random: &mut Random, told: &mut [u64; 4]) -> String {
         let kind = random.below(4) as usize;
         let slots = self.real.geometry.slots();
         let only = random.chance(1, 2).then(|| random.below(slots as u64) as usize);
         let places = self.places(Slot(0))[kind].len() as u64;
-        // All superblocks of a device at once, or the others would tell the truth.
+        // All superblocks of a device are changed together, because the others would still be
+        // right.
         let which: Vec<usize> = match kind {
             0 => (0..3).collect(),
             _ => vec![random.below(places) as usize],
@@ -115,7 +116,7 @@ impl Made {
             match random.below(4) {
                 0 | 1 => changes.push((at, random.below(9) as u8)),
                 2 => changes.push((at, random.below(256) as u8)),
-                // The greatest number of a field.
+                // All bits are set: the greatest value of a field.
                 _ => changes.extend((at / 8 * 8..at / 8 * 8 + 8).map(|at| (at, 0xff))),
             }
         }
@@ -138,7 +139,7 @@ impl Made {
         format!("kind {kind}, place {which:?}, slot {only:?}, {changes:?}")
     }
 
-    /// The superblocks of a device take its snapshot for whole.
+    /// Changes the superblocks of a device so that its snapshot has the right checksum.
     fn refer_to(&self, disk: &mut Disk, slot: Slot, crc: Crc64) {
         for at in &self.places(slot)[0] {
             if let Ok(mut superblock) = Superblock::decode(&bytes_of(disk, *at)) {
@@ -151,7 +152,7 @@ impl Made {
     }
 }
 
-/// Drives an engine until it rests.
+/// Drives an engine until it is at rest.
 fn rest(world: &mut World, volume: &mut Driven, mut event: Option<Event>) {
     for _ in 0..STEPS_MOST {
         if let Some(event) = event {
@@ -168,7 +169,7 @@ fn rest(world: &mut World, volume: &mut Driven, mut event: Option<Event>) {
     panic!("no rest after {STEPS_MOST} steps");
 }
 
-/// Opens, uses and opens it again; returns true if the first opening succeeded.
+/// Opens the volume, uses it and opens it again; returns true if the first opening succeeded.
 fn use_it(config: &Config, real: &Real, disks: Vec<Disk>, random: &mut Random) -> bool {
     let mut is_opened = false;
     let mut world = World::with_disks(&config.world, random.bits(), disks);
@@ -203,8 +204,8 @@ fn use_it(config: &Config, real: &Real, disks: Vec<Disk>, random: &mut Random) -
     is_opened
 }
 
-/// A count that went around, a record that maps a place in use to another stripe, and one that
-/// frees it twice.
+/// Seeds with a counter that overflowed, a record that maps a place in use to another stripe, and a
+/// record that frees it twice.
 const FAILED_ONCE: [u64; 3] = [1200, 16_692, 19_492];
 
 #[test]

@@ -1,5 +1,5 @@
-//! A volume that is opened read-only gives the same blocks as an opening with a session, at any
-//! stop, and writes nothing.
+//! A volume that is opened read only returns the same blocks as an opening with a session, wherever
+//! the power failed before, and writes nothing.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -24,7 +24,7 @@ fn content(disks: &[Disk]) -> Vec<String> {
     disks.iter().map(of).collect()
 }
 
-/// A write of some blocks that may be cut off.
+/// Makes a write of some blocks, which may be cut off.
 fn written(hand: &Hand, blocks: u64, byte: u8) -> Ask {
     let blocks = blocks.min(hand.real.config.user_blocks);
     Ask::Write { first: UserBlock(0), contents: vec![[byte; 16]; blocks as usize], durable: true }
@@ -34,7 +34,7 @@ fn written(hand: &Hand, blocks: u64, byte: u8) -> Ask {
 fn a_reader_gets_the_blocks_of_an_opening_and_writes_nothing() {
     let mut differed = 0;
     for (code, lost) in [("mirror:2", 0), ("mirror:2", 1), ("raid5:2", 1), ("raid6:2", 2), ("rs:3+3", 2)] {
-        // Whole stripes, and some blocks, which go to the log.
+        // Whole stripes; or a few blocks, which go to the log.
         for blocks in [u64::MAX, 2] {
             for steps in 0.. {
                 let mut hand = Hand::new(&Shape { code, ..SHAPE });

@@ -1,4 +1,4 @@
-//! Reports of a volume outlive power failures: losses and their reasons, the progress of a scrub,
+//! Reports of a volume survive power failures: losses and their reasons, the progress of a scrub,
 //! lost and suspect data.
 
 use crate::real::hand::Hand;
@@ -14,17 +14,17 @@ fn status(hand: &Hand) -> Status {
     hand.volume.status().expect("it serves")
 }
 
-/// Returns the blocks that a status calls lost.
+/// Returns the blocks that a status reports as lost.
 fn called(status: &Status) -> Vec<u64> {
     status.ranges.iter().flat_map(|range| range.first.0..range.first.0 + range.count).collect()
 }
 
-/// Spoils a stripe on more devices than the code tolerates.
+/// Flips bits of a stripe on more devices than the code tolerates.
 fn spoil(hand: &mut Hand, losses: usize) {
     spoil_some(hand, losses, 1);
 }
 
-/// Spoils each `every`th block of its chunks on the first `losses` devices.
+/// Flips a bit in each `every`th block of the stripe's chunks on the first `losses` devices.
 fn spoil_some(hand: &mut Hand, losses: usize, every: usize) {
     let geometry = hand.real.geometry.clone();
     for slot in (0..losses as u32).map(Slot) {
@@ -32,7 +32,7 @@ fn spoil_some(hand: &mut Hand, losses: usize, every: usize) {
         let disk = &mut hand.world.disks_mut()[slot.0 as usize];
         let there: Vec<DeviceBlock> =
             disk.written().filter(|at| (zone.first.0..zone.first.0 + zone.blocks).contains(&at.0)).collect();
-        // The elements of the first chunk behind its header.
+        // The blocks of the first chunk, without its header.
         let span = geometry.zones(slot).shape().chunk_span();
         let of_first =
             there.iter().filter(|at| (at.0 - zone.first.0) / span == (there[0].0 - zone.first.0) / span);
@@ -74,8 +74,8 @@ fn lost_blocks_are_listed_exactly_until_they_are_written_again_whatever_fails_me
     }
 }
 
-/// Volumes with a stripe that was spoiled beyond the tolerance and that a scrub could not repair;
-/// and the lost blocks.
+/// Makes a volume with a stripe that was damaged beyond the tolerance, so that a scrub could not
+/// repair it; also returns the lost blocks.
 fn with_a_broken_stripe(code: &'static str, losses: usize) -> (Hand, Vec<u64>) {
     let mut hand = Hand::new(&Shape { spare_stripes: 3, log_rows: 100, ..usual(code) });
     hand.fill(1);
@@ -87,7 +87,7 @@ fn with_a_broken_stripe(code: &'static str, losses: usize) -> (Hand, Vec<u64>) {
     (hand, called(&status))
 }
 
-/// Blocks that users have written again were not repaired by the scrub.
+/// Blocks that users have written again do not count as repaired by the scrub.
 #[test]
 fn a_scrub_calls_repaired_what_it_has_repaired_itself() {
     for whole in [false, true] {
@@ -113,7 +113,7 @@ fn a_scrub_calls_repaired_what_it_has_repaired_itself() {
     }
 }
 
-/// A stripe that could not be repaired is tried again by the next scrub, which ends.
+/// The next scrub tries to repair such a stripe again, and ends.
 #[test]
 fn a_second_scrub_with_repair_ends_and_says_the_same() {
     for (code, losses) in LOSSES {
@@ -124,7 +124,7 @@ fn a_second_scrub_with_repair_ends_and_says_the_same() {
         assert_eq!((scrub.running, scrub.repaired, scrub.left), (false, 0, 1), "{code}");
         assert_eq!((again.broken_stripes, again.suspect_stripes), (1, 0), "{code}");
         assert_eq!(called(&again), lost, "{code}");
-        // Flipped back on all devices but one: the lost blocks are recoverable.
+        // The bits are flipped back on all devices but one: the lost blocks can be computed.
         spoil(&mut hand, losses - 1);
         hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
         let mended = status(&hand).scrub.expect("a scrub");
@@ -162,7 +162,7 @@ fn has_lost_nothing(hand: &mut Hand, code: &str) {
     assert!(!scrub.running && !scrub.is_bad(), "{code}: {scrub:?}");
 }
 
-/// Unreadable blocks become readable again, which the next read finds.
+/// Unreadable blocks can be read again, and the next read notices it.
 #[test]
 fn a_stripe_of_which_every_lost_block_could_be_read_after_all_has_lost_nothing() {
     for (code, losses) in LOSSES {
@@ -230,7 +230,7 @@ fn a_scrub_goes_on_where_it_was_and_its_result_and_date_are_kept() {
     hand.open_again();
     let kept = status(&hand).scrub.expect("it is kept");
     assert_eq!((kept.done, kept.clean, kept.begun_at, kept.ended_at), (600, 600, 500, 600), "{kept:?}");
-    // One that a power failure cuts off begins again or goes on, by itself.
+    // A scrub that a power failure cuts off begins again or continues without a command.
     hand.tell(Event::Scrub(Scrub::Start { repair: false }));
     (0..40).for_each(|_| _ = hand.step());
     hand.open_again();
@@ -262,7 +262,7 @@ fn why_and_when_a_device_was_lost_and_what_it_did_wrong_is_kept() {
         assert_eq!(device.state, DeviceState::Lost, "{code}");
         let known = device.known;
         assert_eq!((known.reason, known.errno, known.since), (Reason::WRITE_FAILED, 5, 200), "{code}");
-        // It comes back as it was: its faults are not forgotten; another device has none.
+        // The same device comes back, and its errors are not forgotten; another device has none.
         for (found, errors) in [(Found::Stale, erred.media_errors), (Found::Blank, 0)] {
             hand.world.put_back(Slot(1), found);
             hand.rest(Some(Event::DeviceCame(Slot(1), found)));
@@ -280,7 +280,7 @@ fn why_and_when_a_device_was_lost_and_what_it_did_wrong_is_kept() {
     }
 }
 
-/// The log has two rows, and lets go of one whose block a user is still reading.
+/// The log has two rows, and frees one while a user is still reading a block of it.
 #[test]
 fn no_device_is_blamed_for_a_row_of_the_log_that_was_written_again_while_it_was_read() {
     for code in CODES {
@@ -305,14 +305,14 @@ fn no_device_is_blamed_for_a_row_of_the_log_that_was_written_again_while_it_was_
     }
 }
 
-/// A clean report is right: with nothing listed, everything can be read.
+/// A clean report is true: if nothing is listed, everything can be read.
 #[test]
 fn a_rebuild_does_not_call_whole_what_it_could_not_make_again() {
     let mut hand = Hand::new(&usual("raid6:3"));
     hand.fill(1);
     hand.rest(Some(Event::Still));
     spoil(&mut hand, 2);
-    // The third loss is a whole device, and another takes its place.
+    // The third loss is a whole device, which is replaced.
     hand.world.pull_out(Slot(2), true);
     hand.rest(Some(Event::DeviceGone(Slot(2))));
     hand.world.put_back(Slot(2), Found::Blank);

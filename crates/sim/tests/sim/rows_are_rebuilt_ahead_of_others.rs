@@ -1,5 +1,5 @@
-//! Where a few rows make every stripe tolerate one more loss, they are rebuilt before all others,
-//! and a power failure at any moment leaves what the margin said.
+//! If a few rows make every stripe tolerate one more loss, they are rebuilt before all others.
+//! After a power failure at any moment the volume tolerates what the margin said.
 
 use crate::real::hand::Hand;
 use crate::real::pairs::{LOST, any_more, content, one_more_is_lost_at_every_step, with_new_disks};
@@ -33,7 +33,7 @@ fn one_more_disk_can_fail_after_a_fourth_of_the_rebuild() {
     assert_eq!(any_more(&hand), 2);
     assert!(hand.volume.is_clean());
     assert!(hand.read() == content(&hand));
-    // The new disks have everything: others can be lost.
+    // The new disks have everything, so others can be lost.
     for slot in [Slot(1), Slot(2)] {
         hand.world.pull_out(slot, true);
         hand.rest(Some(Event::DeviceGone(slot)));
@@ -49,7 +49,7 @@ fn a_power_failure_at_any_step_leaves_what_the_margin_said() {
     }
 }
 
-/// The third loss comes while the second pass runs: it ends all the same.
+/// The third loss comes during the second pass, which still completes.
 #[test]
 fn a_rebuild_goes_on_with_its_rows_ahead_when_one_more_disk_is_lost() {
     let mut hand = with_new_disks(&SHAPE, Found::Blank);

@@ -1,5 +1,5 @@
-//! Stripes that are patched in place lose no flushed content in any crash or loss of a device, and
-//! no old content without the patch comes back.
+//! Patches of stripes lose no flushed content in any crash or loss of a device, and old content
+//! without the patch does not come back.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 
@@ -13,7 +13,7 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     worlds[(seed % worlds.len() as u64) as usize].run(seed)
 }
 
-/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
+/// `SIM_FIRST=7 SIM_SEEDS=1` repeats that seed, `SIM_SEEDS=20000` runs that many.
 #[test]
 fn no_flushed_block_is_lost_to_a_patch() {
     hush();
@@ -44,8 +44,8 @@ fn no_flushed_block_is_lost_to_a_patch() {
     }
 }
 
-/// Milliseconds of each device's arms for its operations: 8 for each input, output and flush, and
-/// 200 MB/s.
+/// Returns the milliseconds that a hard disk needs for the operations of each device: 8 for each
+/// operation, and 200 MB/s.
 fn arms(hand: &Hand) -> Vec<f64> {
     let of = |counts: &Counts| {
         let all = |of: &dyn Fn(IoKind) -> u64| IoKind::ALL.into_iter().map(of).sum::<u64>() as f64;
@@ -54,10 +54,10 @@ fn arms(hand: &Hand) -> Vec<f64> {
     hand.world.counts().iter().map(of).collect()
 }
 
-/// Durable random blocks over the whole of a volume of 64 devices, 32 at a time, with a full log:
-/// blocks a second that the arms allow, and by batch the milliseconds of the busiest device,
-/// ascending. Stripes are many, so that each has few blocks in the log, and chunks short, which
-/// does not affect patches.
+/// Writes durable random blocks to a volume of 64 devices, 32 at a time, with a full log. Returns
+/// the blocks a second that hard disks allow, and the milliseconds of the busiest device by batch,
+/// ascending. There are many stripes, so that each has few blocks in the log; chunks are short,
+/// which does not affect patches.
 fn random_blocks() -> (f64, Vec<f64>) {
     let shape = Shape {
         placement: None,
@@ -93,10 +93,11 @@ fn random_blocks() -> (f64, Vec<f64>) {
     (40.0 * 32.0 / (all / 64.0 / 1000.0), busiest)
 }
 
-/// Blocks a second, by count, of the same volume when stripes were written in place without a log.
+/// Blocks a second, by counted operations, of the same volume when stripes were written in place
+/// without a log.
 const IN_PLACE: f64 = 353.0;
 
-/// By count, not by time.
+/// The rate is computed from counted operations, not measured.
 #[test]
 fn random_blocks_on_a_wide_volume_with_a_full_log_reach_three_fifths_of_in_place() {
     let (patched, busiest) = random_blocks();

@@ -1,5 +1,6 @@
 //! The volume itself in small worlds: a power failure after every step of a few requests, with
-//! every subset of unflushed writes up to a bound, with all devices and with each of them lost.
+//! every subset of unflushed writes up to a bound, both with all devices and with each of them
+//! lost.
 
 use crate::real::small::run;
 use crate::real::{hush, number};

@@ -1,4 +1,5 @@
-//! Every power failure of a few requests, with every subset of unflushed writes up to a bound.
+//! Toys with a power failure at every step of a few requests, with every subset of unflushed writes
+//! up to a bound.
 
 use crate::common::{Bug, Toy};
 use pantile_sim::{Config, Exhausted, Failure, exhaust};

@@ -1,11 +1,12 @@
-//! The world is neither blind nor unjust: a sound toy passes every seed, and each planted bug is
-//! caught within a stated number.
+//! Tests of the simulation: a sound toy passes every seed, and each planted bug is caught within a
+//! stated number of seeds.
 
 use crate::common::{Bug, Toy};
 use pantile_sim::{Breach, Cause, Config, Failure, Fault, Stats, Verdict, Wrong, run_seed, run_seeds};
 use std::ops::Range;
 
-/// Seeds of a sound toy. `PANTILE_SEED=7` runs that one, `PANTILE_SEEDS=1000000` that many.
+/// Returns the seeds of a sound toy. `PANTILE_SEED=7` runs that one, `PANTILE_SEEDS=1000000` that
+/// many.
 fn seeds() -> Range<u64> {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     match number("PANTILE_SEED") {
@@ -54,7 +55,7 @@ fn a_sound_mirror_of_three_passes() {
     all_pass(3);
 }
 
-/// The first seed that fails, and the reason.
+/// Returns the failure of the first seed that fails.
 fn first_failure(bug: Bug, devices: u32, seeds: u64) -> Box<Failure> {
     let failure = (0..seeds).find_map(|seed| run(seed, devices, Some(bug)).err());
     let failure = failure.unwrap_or_else(|| panic!("{bug:?} is not caught within {seeds} seeds"));
@@ -135,9 +136,9 @@ fn a_seed_gives_the_same_run_again_and_other_seeds_give_others() {
     let hashes: Vec<u64> = (0..50).map(|seed| hash(seed, None)).collect();
     assert_eq!(hashes, (0..50).map(|seed| hash(seed, None)).collect::<Vec<_>>());
     assert_eq!(hashes.iter().collect::<std::collections::BTreeSet<_>>().len(), 50);
-    // Failures are the same, too, down to the last line of the trace.
+    // Failures are equal too, down to the last line of the trace.
     let failure = first_failure(Bug::ReadsStaleMirror, 2, 100);
     assert_eq!(run(failure.seed, 2, Some(Bug::ReadsStaleMirror)), Err(failure));
-    // An engine that depends on more than its events is found out.
+    // An engine that depends on more than its events is detected.
     assert!((0..5).any(|seed| hash(seed, Some(Bug::HashOrder)) != hash(seed, Some(Bug::HashOrder))));
 }

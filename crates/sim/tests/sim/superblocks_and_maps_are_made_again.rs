@@ -1,5 +1,5 @@
-//! Superblocks that are lost on more devices than tolerable are made again from a remaining one,
-//! and maps that are lost on all from the headers of chunks.
+//! Superblocks that are lost on more devices than tolerated are made again from one that is left.
+//! Maps that are lost on all devices are made again from the headers of chunks.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -42,7 +42,7 @@ fn places(hand: &Hand, slot: Slot) -> [DeviceBlock; 3] {
     [zones.superblock(0), zones.superblock(1), zones.superblock_copy()]
 }
 
-/// Takes the superblocks of all devices but the last away, and gives the one that counts there.
+/// Removes the superblocks of all devices but the last, and returns the valid one of that device.
 fn without_superblocks(hand: &mut Hand) -> Superblock {
     let slots = hand.world.disks().len();
     for slot in 0..slots - 1 {
@@ -87,11 +87,11 @@ fn all(hand: &Hand) -> Vec<Slot> {
 
 #[test]
 fn superblocks_are_made_again_from_one_that_is_left_and_the_log_is_kept() {
-    // A mirror is opened with the remaining one.
+    // Mirrors are excluded: the device with the superblock is enough to open them.
     for code in CODES.into_iter().filter(|code| !code.starts_with("mirror")) {
         let mut hand = Hand::new(&Shape { code, ..SHAPE });
         hand.fill(1);
-        // One block, which lives in the log.
+        // One block that is in the log alone.
         let one = Ask::Write { first: UserBlock(1), contents: vec![[9; 16]], durable: true };
         assert_eq!(hand.ask(&one), Told::Done);
         let read = hand.read();
@@ -116,7 +116,7 @@ fn maps_are_made_of_chunks_where_nothing_else_tells_of_them() {
             let mut hand = Hand::new(&Shape { code, ..SHAPE });
             (1..=3).for_each(|byte| hand.fill(byte));
             if stale {
-                // A device that lacks the newest of all.
+                // A device that lacks the newest writes.
                 hand.world.kill(Kill::Power);
                 hand.world.pull_out(Slot(0), false);
                 hand.open_again();
@@ -152,7 +152,7 @@ fn maps_are_made_of_chunks_where_nothing_else_tells_of_them() {
     }
 }
 
-/// One header under a checksum that fits, and a superblock that is left, may name any number.
+/// A single header with a right checksum, and a superblock that is left, may have any number.
 #[test]
 fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
     let mut hand = Hand::new(&SHAPE);
@@ -173,7 +173,7 @@ fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
                     (left.session.0, left.update) = (number, number);
                     (left.first_record.0, left.generation_floor.0) = (number, number);
                     left.snapshot.iter_mut().for_each(|snapshot| snapshot.record.0 = number);
-                    // The device has the same one.
+                    // The device has the same superblock.
                     let block = left.encode();
                     let places = places(&hand, last);
                     let disk = &mut hand.world.disks_mut()[last.0 as usize];

@@ -1,4 +1,4 @@
-//! Blocks stay in the log while there is room for them and they are young.
+//! Blocks stay in the log while it has room for them and they are young.
 
 use crate::real::hand::Hand;
 use crate::real::{Real, Shape, usual};
@@ -8,7 +8,7 @@ use pantile_volume::{Event, LOG_AGE, UserBlock};
 const SHAPE: Shape =
     Shape { element_blocks: 16, logical_stripes: 40, log_rows: 160, journal_blocks: 256, ..usual("raid6:4") };
 
-/// A volume of which all blocks are written, at rest.
+/// Makes a volume at rest whose blocks are all written.
 fn filled() -> Hand {
     let mut hand = Hand::new(&SHAPE);
     hand.volume.volume.tell_time(1_000_000);
@@ -17,7 +17,7 @@ fn filled() -> Hand {
     hand
 }
 
-/// Writes single blocks, each to another stripe than the one before, eight to a flush.
+/// Writes single blocks, each to another stripe than the one before, and flushes after every eight.
 fn burst(hand: &mut Hand, first: u64, blocks: u64) {
     let per_stripe = hand.real.geometry.stripe_blocks();
     let all = hand.real.config.user_blocks;
@@ -40,7 +40,7 @@ fn rows_used(hand: &Hand) -> u64 {
     hand.volume.status().expect("it serves").log_rows_used
 }
 
-/// Blocks that a rest costs, after a second without requests.
+/// Returns the number of blocks that are written when a volume comes to rest.
 fn cost_of_rest(hand: &mut Hand) -> u64 {
     let before = written(hand);
     hand.rest(Some(Event::Idle));
@@ -53,7 +53,7 @@ fn an_idle_volume_keeps_a_burst_that_fits() {
     for first in [0, 100, 200] {
         burst(&mut hand, first, 100);
         let used = rows_used(&hand);
-        // A record that proves the one before, on each device.
+        // The only write is a record on each device, which proves the one before.
         let devices = hand.world.disks().len() as u64;
         assert_eq!(cost_of_rest(&mut hand), devices, "{used} rows were in use");
         assert_eq!(rows_used(&hand), used);
@@ -63,7 +63,7 @@ fn an_idle_volume_keeps_a_burst_that_fits() {
 #[test]
 fn an_idle_volume_makes_room_for_half_of_the_next_burst_and_no_more() {
     let mut hand = filled();
-    // 80 of 160 rows; 40 are always to be free, and half of the burst is 40.
+    // 80 of 160 rows are used; 40 must always be free, and so must 40 for half of the burst.
     burst(&mut hand, 0, 320);
     assert!((70..=80).contains(&rows_used(&hand)), "{}", rows_used(&hand));
     hand.rest(Some(Event::Idle));
@@ -87,7 +87,7 @@ fn blocks_that_are_an_hour_old_go_home_at_rest_and_younger_ones_stay() {
     assert_eq!(rows_used(&hand), used);
     hand.volume.volume.tell_time(1_000_000 + LOG_AGE);
     hand.rest(Some(Event::Idle));
-    // The mark is from before the burst.
+    // The mark of the age is from before the burst.
     assert_eq!(rows_used(&hand), used);
     hand.volume.volume.tell_time(1_000_000 + 2 * LOG_AGE);
     hand.rest(Some(Event::Idle));
@@ -97,7 +97,7 @@ fn blocks_that_are_an_hour_old_go_home_at_rest_and_younger_ones_stay() {
     assert_eq!(hand.ask(&Ask::Read { first: at, count: 1 }), Told::Blocks(vec![Some([159; 16])]));
 }
 
-/// Wide stripes: a patch of some blocks costs less than a merge, operations included.
+/// Wide stripes: a patch of a few blocks costs less than a merge, including operations.
 const WIDE: Shape = Shape {
     element_blocks: 16,
     logical_stripes: 40,
@@ -106,8 +106,8 @@ const WIDE: Shape = Shape {
     ..usual("raidq:28+4")
 };
 
-/// Blocks written to devices per single block of a user with a full log, and the number of patched
-/// stripes.
+/// Returns the blocks written to devices per user block when the log is full, and the number of
+/// patched stripes.
 fn cost_of_full_log(real: Real) -> (f64, Option<u64>) {
     let mut hand = Hand::of(real);
     hand.volume.checks = false;
@@ -123,6 +123,7 @@ fn a_full_log_patches_where_that_is_cheaper() {
     let (each, patched) = cost_of_full_log(Real::new(&WIDE, &[]));
     println!("{each:.2} blocks written for one");
     assert!(patched > Some(0), "{patched:?} stripes were patched");
-    // An update in place writes the block, four of parity, and five headers; a merge some 600.
+    // An update in place writes the block, four parity blocks and five headers; a merge writes
+    // about 600 blocks.
     assert!(each < 2.5 * 10.0, "{each:.2} blocks written for one");
 }

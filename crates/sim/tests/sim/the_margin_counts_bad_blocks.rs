@@ -1,4 +1,4 @@
-//! The margin of further device failures counts present faults: known bad chunks, the log.
+//! The margin of further device failures takes account of known bad chunks and of the log.
 
 use crate::real::hand::Hand;
 use crate::real::usual;
@@ -18,7 +18,7 @@ fn can_spare(hand: &Hand, slot: u32) -> bool {
     hand.volume.volume.can_spare(&[Slot(slot)]).expect("it serves")
 }
 
-/// Rots every block of users' data on a device.
+/// Flips a bit of every block in the stripes of a device.
 fn overwrite(hand: &mut Hand, slot: u32) {
     let data = hand.real.geometry.zones(Slot(slot)).data();
     let range = data.first.0..data.first.0 + data.blocks;
@@ -38,7 +38,7 @@ fn a_device_that_a_scrub_found_bad_counts_as_lost_until_it_is_repaired() {
         hand.rest(Some(Event::Scrub(Scrub::Start { repair: false })));
         assert_eq!(any_more(&hand), all - 1, "{code}");
         assert_eq!(bad_chunks(&hand, 1), u64::from(hand.real.geometry.logical_stripes()), "{code}");
-        // As many others as may go, and one more.
+        // As many others as can be lost, and one more.
         for slot in 2..=all {
             assert!(can_spare(&hand, slot), "{code}");
             hand.world.pull_out(Slot(slot), true);
@@ -46,7 +46,7 @@ fn a_device_that_a_scrub_found_bad_counts_as_lost_until_it_is_repaired() {
         }
         assert_eq!(any_more(&hand), 0, "{code}");
         assert!(!can_spare(&hand, 0) && can_spare(&hand, 1), "{code}: the bad one may go");
-        // A restart knows it.
+        // A restart still knows the bad chunks.
         hand.ask(&Ask::Flush);
         hand.open_again();
         assert!(any_more(&hand) == 0 && bad_chunks(&hand, 1) > 0, "{code}");
@@ -75,7 +75,7 @@ fn content_written_again_is_good() {
     }
 }
 
-/// The log holds single blocks, and tolerates t losses in all, whatever the stripes do.
+/// The log holds single blocks, and tolerates t losses, whatever the stripes tolerate.
 #[test]
 fn blocks_in_the_log_count() {
     let mut hand = Hand::new(&usual("raidp:4"));
@@ -86,7 +86,7 @@ fn blocks_in_the_log_count() {
     let margin = hand.volume.volume.margin().expect("it serves");
     assert_eq!(margin.log_any_more, Some(hand.real.geometry.tolerance() as u32));
     assert_eq!(margin.any_more, stripes.min(2));
-    // One copy of it is bad: the log tolerates one loss less.
+    // One copy of the block is bad: the log tolerates one loss less.
     let log = hand.real.geometry.zones(Slot(0)).log();
     let of_log = |at: &DeviceBlock| (log.first.0..log.first.0 + log.blocks).contains(&at.0);
     let copy = (0..).zip(hand.world.disks_mut()).find_map(|(slot, disk)| {

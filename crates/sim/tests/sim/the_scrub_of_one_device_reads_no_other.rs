@@ -1,4 +1,4 @@
-//! The scrub of one device: it finds and repairs what is bad there, without a look at the others.
+//! The scrub of one device finds its bad content, and reads other devices only to repair it.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -11,7 +11,7 @@ const SHAPE: Shape = crate::real::usual("raid6:3");
 /// The device that is scrubbed.
 const ONE: Slot = Slot(1);
 
-/// Stripes on all devices, and one block in the log, which is three copies.
+/// Makes a volume with stripes on all devices, and one block in the log, as three copies.
 fn filled() -> Hand {
     let mut hand = Hand::new(&SHAPE);
     hand.fill(1);
@@ -38,7 +38,7 @@ fn scrub_one(hand: &mut Hand) -> DeviceScrub {
     scrub
 }
 
-/// Blocks of a device in stripes and in the log, with their places.
+/// Returns the blocks of a device in stripes and in the log, with their addresses.
 fn content(hand: &Hand, slot: Slot) -> Vec<(DeviceBlock, String)> {
     let zones = hand.real.geometry.zones(slot);
     let runs = [zones.data(), zones.log()];
@@ -61,8 +61,8 @@ fn verified(hand: &Hand) -> Vec<EventNote> {
     events.filter(|event| event.what == EventKind::COPY_VERIFIED).collect()
 }
 
-/// Spoils blocks of the device in its log and in three chunks, and its superblocks; returns the
-/// number of parts that are bad.
+/// Damages blocks of the device in its log and in three chunks, and its superblocks; returns the
+/// number of bad parts.
 fn rot(hand: &mut Hand) -> u64 {
     let geometry = hand.real.geometry.clone();
     let (log, header) = (geometry.zones(ONE).log(), u64::from(geometry.header_blocks(ONE)));
@@ -125,7 +125,7 @@ fn bad_parts_of_the_device_are_rebuilt_and_no_other_stripe_is_written() {
     assert_eq!((last.begun_at, last.clean, last.total), (all.begun_at, all.clean, all.total));
     assert!(!last.is_bad() && !last.running);
     assert_eq!(verified(&hand).iter().map(|event| event.value).collect::<Vec<_>>(), [parts]);
-    // With as many others gone as the code tolerates everything is there.
+    // As many others as the code tolerates are lost, and everything can still be read.
     for slot in [0, 2] {
         hand.world.pull_out(Slot(slot), true);
         hand.rest(Some(Event::DeviceGone(Slot(slot))));
@@ -136,7 +136,7 @@ fn bad_parts_of_the_device_are_rebuilt_and_no_other_stripe_is_written() {
     assert!(contents[3..].iter().all(|block| *block == Some([1; 16])), "{contents:?}");
 }
 
-/// Findings on other devices stay: nothing was read there.
+/// Findings on other devices stay, because nothing was read there.
 #[test]
 fn known_bad_content_of_other_devices_stays_known() {
     let mut hand = filled();
@@ -155,7 +155,7 @@ fn the_scrub_of_all_devices_waits_for_it_and_goes_on_and_one_with_repair_takes_i
     for repair in [false, true] {
         let mut hand = filled();
         rot(&mut hand);
-        // While that of all devices reads.
+        // The command comes while the scrub of all devices reads.
         hand.tell(Event::Scrub(Scrub::Start { repair }));
         for _ in 0..8 {
             assert!(hand.step());
@@ -167,7 +167,7 @@ fn the_scrub_of_all_devices_waits_for_it_and_goes_on_and_one_with_repair_takes_i
         assert!(one.left == 0 && verified(&hand).len() == 1);
         assert!(!scrub_all(&mut hand, false).is_bad());
 
-        // While that of one device reads.
+        // The command comes while the scrub of one device reads.
         let mut hand = filled();
         rot(&mut hand);
         hand.tell(Event::Scrub(Scrub::Device(ONE)));

@@ -1,8 +1,7 @@
-//! The volume itself in the world that fails on purpose: no flushed content is lost, and every run
-//! ends clean.
+//! The volume itself in the simulation: no flushed content is lost, and every run ends clean.
 //!
-//! One number is a whole run: which shape of volume, in which weather, and every choice of the
-//! world. `tools/simulate.sh` runs many.
+//! One number decides a whole run: the shape of the volume, the weather, and every random choice of
+//! the world. `tools/simulate.sh` runs many.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 
@@ -19,7 +18,7 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     })
 }
 
-/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
+/// `SIM_FIRST=7 SIM_SEEDS=1` repeats that seed, `SIM_SEEDS=20000` runs that many.
 #[test]
 fn flushed_blocks_are_not_lost() {
     hush();
@@ -28,7 +27,7 @@ fn flushed_blocks_are_not_lost() {
     let threads = number("SIM_THREADS", 2);
     let before = std::time::Instant::now();
     if std::env::var("SIM_ALL").is_ok() {
-        // Every failure in a line, to see how many faults there are.
+        // Prints each failure on a line, to see how many there are.
         let mut failed = 0;
         for seed in first..first + seeds {
             if let Err(failure) = run(&worlds, seed) {
@@ -63,7 +62,7 @@ fn flushed_blocks_are_not_lost() {
     }
 }
 
-/// Seeds that failed once, in a world and engine with the fault; `docs/simulation.md` explains
+/// Seeds that once failed, in a world and engine with the fault; `docs/simulation.md` explains
 /// each.
 const FAILED_ONCE: [u64; 3] = [2094, 2213, 405_154];
 

@@ -1,14 +1,14 @@
-//! The begin of a commit: when it is due, and which blocks are sealed for it.
+//! The beginning of a commit: when it is due, and which blocks are sealed for it.
 
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::memory::Age;
 use crate::{Failure, Reply};
 
-/// Most blocks of a record of nothing but the states of all devices and some notes.
+/// The most blocks of a record that has only the states of all devices and some notes.
 const FIRST_RECORD_BLOCKS: u32 = 4;
 
-/// The extent of a commit.
+/// The blocks that a commit should take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Amount {
     Nothing,
@@ -27,7 +27,7 @@ impl Engine {
             return;
         }
         if self.patching.has_redo() {
-            // Before any record: only the last one's patches are known to an opening.
+            // This comes before any new record: an opening redoes only the patches of the last one.
             self.redo_patches();
             return;
         }
@@ -35,19 +35,20 @@ impl Engine {
             && self.records.is_wanted()
             && self.journal_has_blocks(FIRST_RECORD_BLOCKS)
         {
-            // The session counts from its first record on. A snapshot that it wrote before would
-            // lie where one lies that a device may refer to that is not here, and be in the way of
-            // all others when that device is the newest again.
+            // The session counts from its first record on, so this is a record and not a snapshot.
+            // A snapshot could overwrite the one that an absent device refers to. If that device
+            // later has the newest superblock again, no other device would have the snapshot that
+            // it refers to.
             self.records.take_wanted();
             self.commit = Some(Commit::of_members(self.maps.generation()));
             self.phase_part_done();
             return;
         }
-        // A device takes part only when all that is written ahead is recorded.
+        // Devices are admitted only when all stripes written ahead are recorded.
         let may_admit = !self.members.have_arrivals() || self.staging.is_empty();
         if self.members.have_arrivals() && may_admit && self.snapshots.is_closed() {
-            // Before any of them gets a superblock of this history the others say that it may have
-            // one.
+            // Before an arriving device gets a superblock of this history, the superblocks of the
+            // others must say that it may have one.
             self.snapshots.open_history();
             self.begin_snapshot();
             return;
@@ -87,16 +88,17 @@ impl Engine {
         }
         self.begin_commit();
         if !self.memory.has_committing() && self.commit.is_none() && !self.service.has_failed() {
-            // Blocks to be merged or repaired have to wait, and may wait for ever.
+            // Blocks that wait for a merge or repair can wait for ever: the proof is written
+            // without them.
             self.prove();
         }
     }
 
     /// Returns how much of the dirty blocks should be made durable, although no flush waits.
     ///
-    /// Stripes that are being written ahead are left to that, and those that are dirty in part may
-    /// soon be whole: a commit that took them now would put them into the log, and its flush would
-    /// wait for writes that it does not cover.
+    /// Stripes that are being written ahead are not taken, and stripes that are dirty in part may
+    /// soon be whole. A commit that took these now would write their blocks to the log, and its
+    /// flush would wait for writes that it does not need.
     fn amount_to_seal(&self) -> Amount {
         if !self.above_mark() {
             return Amount::Nothing;
@@ -127,15 +129,15 @@ impl Engine {
         self.memory.seal_staged(written);
     }
 
-    /// Answers those who wait for sealed blocks, which are durable; unless a device was lost and no
-    /// record says so yet, or a record is to say that the last is durable.
+    /// Answers the flushes of sealed blocks, which are durable now. They wait on if a device was
+    /// lost and no record says so yet, or if a record is to prove that the last one is durable.
     pub(super) fn answer_sealed(&mut self) {
         if !self.records.is_wanted() && !self.owes_proof() {
             self.memory.take_committed().into_iter().for_each(|id| self.reply(id, Reply::Done));
         }
     }
 
-    /// Answers all requests of a volume that has failed, and keeps nothing waiting.
+    /// Fails the waiting flushes if the volume has failed.
     pub(crate) fn give_up_if_failed(&mut self) {
         if !self.service.has_failed() {
             return;

@@ -1,5 +1,5 @@
-//! The end of an epoch: rounds that make pending parity, and the record that switches all of its
-//! stripes.
+//! The end of an epoch: rounds that make the pending parity, and the record that switches all
+//! stripes of the epoch.
 
 use super::owed::{Owed, OwedId};
 use super::{Ended, Epoch, Round, SETTLING_BLOCKS_MOST};
@@ -28,7 +28,7 @@ impl Engine {
     pub(super) fn abort_epoch(&mut self, id: RequestId, epoch: EpochId) {
         match self.delayed.epochs.get(&epoch) {
             None => return self.refuse_within(id, Failure::NoSuchEpoch { epoch }),
-            // Its record may be durable already.
+            // The record of the epoch's end may be durable already.
             Some(known) if known.state == EpochState::Sealing => {
                 return self.refuse_within(id, Failure::EpochEnding { epoch });
             }
@@ -111,8 +111,8 @@ impl Engine {
         waiting.into_iter().for_each(|id| self.refuse_within(id, Failure::NotDurable));
     }
 
-    /// Makes parity of the oldest stripes that are due: all of an epoch that ends, else those that
-    /// are beyond the budget or old.
+    /// Makes the parity of the oldest stripes that are due. All stripes of an ending epoch are due;
+    /// otherwise those beyond the budget, or to be made in advance.
     fn settle_what_is_due(&mut self, epoch: EpochId) {
         let blocks = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
         loop {
@@ -128,7 +128,7 @@ impl Engine {
             let is_idle =
                 |owed: &OwedId| self.delayed.stripes.get(owed).is_some_and(|o| o.is_idle() && !o.recalled);
             let next = known.owed.iter().take_while(is_due).map(|(_, &owed)| owed).find(is_idle);
-            // Parity under way may be enough to come below the budget again.
+            // The parity under way may be enough to come below the budget.
             let enough = !all && over && known.active > 0 && {
                 let under_way = self.settling_within(epoch);
                 known.owed_blocks.saturating_sub(under_way) <= known.owed_blocks_max
@@ -141,15 +141,15 @@ impl Engine {
         }
     }
 
-    /// Blocks of an epoch whose parity is just being written.
+    /// Returns the number of blocks of an epoch whose parity is being written.
     fn settling_within(&self, epoch: EpochId) -> u64 {
         let Some(known) = self.delayed.epochs.get(&epoch) else { return 0 };
         let stripes = known.owed.values().filter_map(|owed| self.delayed.stripes.get(owed));
-        // Those under way are among the oldest.
+        // Stripes that are being settled are among the oldest.
         stripes.take(known.active + 1).filter(|owed| owed.is_settling()).map(Owed::known_blocks).sum()
     }
 
-    /// Data of the oldest stripes go to the devices, and out of memory.
+    /// Writes data of the oldest stripes to the devices, so that they can leave memory.
     fn relieve_memory(&mut self) {
         let mut left = self.delayed.memory.data_blocks.saturating_sub(self.delayed.data_blocks_most);
         if left == 0 {
@@ -214,8 +214,8 @@ impl Engine {
         }
     }
 
-    /// Notes that a part of a stripe is written, or that it is dropped: a flush may wait for it, or
-    /// for writes since.
+    /// Notes that a part of a stripe is written, or that the stripe is dropped. A flush under way
+    /// may wait for this version or a later one.
     pub(crate) fn round_of(&mut self, epoch: EpochId, owed: OwedId) {
         let Some(Epoch { round: Some(round), .. }) = self.delayed.epochs.get_mut(&epoch) else { return };
         let Some(&version) = round.stripes.get(&owed) else { return };
@@ -232,7 +232,7 @@ impl Engine {
         }
     }
 
-    /// An epoch that is to end and has lost something takes writes again.
+    /// Opens an epoch for writes again if it was to end and has lost something.
     fn answer_if_lost(&mut self, epoch: EpochId) {
         let Some(known) = self.delayed.epochs.get_mut(&epoch) else { return };
         let is_lost = known.state == EpochState::Ending
@@ -257,8 +257,8 @@ impl Engine {
                 self.refuse_within(id, Failure::NoSuchEpoch { epoch });
                 continue;
             };
-            // Parity that can never be made waits for its writer, so its writer may not wait for
-            // it.
+            // If parity can never be made until its writer overwrites a lost block, the writer must
+            // not wait for it.
             let owes = known.owed_blocks > known.owed_blocks_max && !known.owed.is_empty();
             let full =
                 self.delayed.memory.data_blocks > 2 * self.delayed.data_blocks_most && known.active > 0;
@@ -269,7 +269,7 @@ impl Engine {
         }
     }
 
-    /// The epoch whose record can be written now.
+    /// Returns the epoch whose record can be written now.
     pub(crate) fn epoch_to_end(&self) -> Option<EpochId> {
         let is_ready = |known: &Epoch| {
             let written = known.owed.is_empty() && known.active == 0 && known.round.is_none();
@@ -278,8 +278,8 @@ impl Engine {
         self.delayed.epochs.iter().find(|(_, known)| is_ready(known)).map(|(&id, _)| id)
     }
 
-    /// A commit of nothing but the record of an end. Everything that it names was reported written;
-    /// its flush covers it.
+    /// Begins a commit that consists of an epoch's end record alone. Everything that the record
+    /// names was reported written; the flush of the commit covers it.
     pub(crate) fn begin_end(&mut self, epoch: EpochId) {
         let Some(known) = self.delayed.epochs.get_mut(&epoch) else { return };
         known.state = EpochState::Sealing;
@@ -291,7 +291,7 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Returns the content of an end's record: stripes that are switched, and those that are
+    /// Returns the content of an end's record: stripes that are switched, and stripes that are
     /// trimmed.
     pub(crate) fn ended_stripes(&self, epoch: EpochId) -> (Vec<Ended>, BTreeSet<u32>) {
         let Some(known) = self.delayed.epochs.get(&epoch) else { return (Vec::new(), BTreeSet::new()) };
@@ -308,14 +308,14 @@ impl Engine {
         (ended, trimmed.copied().collect())
     }
 
-    /// The record of an end is durable.
+    /// Ends an epoch whose record is durable.
     pub(crate) fn ended(&mut self, epoch: EpochId) {
         let Some(known) = self.delayed.epochs.remove(&epoch) else { return };
         for logical in known.unmapped.iter().chain(known.stripes.keys()) {
             self.is_written_anew(*logical, true);
         }
         known.stripes.values().for_each(|&owed| self.keep_ended(owed));
-        // Answered when a record names all devices lost in between.
+        // The ends are answered when a record names all devices that were lost in between.
         self.memory.hold_until_committed(known.ends);
         let flushes = known.flushes.into_iter().chain(known.round.into_iter().flat_map(|r| r.requests));
         self.memory.hold_until_committed(flushes);

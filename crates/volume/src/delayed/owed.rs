@@ -1,20 +1,19 @@
 //! A stripe of an epoch: its data in a free place, its parity pending until it is *settled*.
 //!
-//! Blocks are stored in their home cells in a free place and are overwritten there. Their checksums
-//! are in memory alone; blocks that are read back are verified against them. A stripe has one
-//! activity at a time:
+//! Blocks are stored in their cells of a free place and are overwritten there. Their checksums are
+//! in memory alone, and verify the blocks that are read back. A stripe has one activity at a time:
 //!
 //! * *write*: dirty blocks go to their cells;
-//! * *fill*: all data are in memory: parity is computed and kept in memory, data and headers are
-//!   written as one. If none of the data is on a device yet, it is a *settle*: parity goes with
-//!   them;
-//! * *settle*: missing blocks are fetched (from memory, the epoch's own cells, the content before
-//!   the epoch), lost ones are computed if they have parity. Parity is made unless memory has it.
-//!   All blocks and headers that a present device lacks are written.
+//! * *fill*: all data are in memory: parity is computed and kept in memory, and data and headers
+//!   are written together. If none of the data is on a device yet, this is a *settle* instead, and
+//!   parity is written with them;
+//! * *settle*: missing blocks are fetched from memory, the epoch's own cells, or the content from
+//!   before the epoch. Lost ones are computed if their parity is made. Parity is made unless memory
+//!   has it. All blocks and headers that a present device lacks are written.
 //!
-//! Invariant: `held` means that the device has the block as it is now, written and reported; a
-//! block that is neither held nor in memory nor computable is *lost*, and then the stripe cannot be
-//! settled until the block is written again.
+//! Invariant: a block is `held` if its device has its current content, written and reported. A
+//! block that is neither held nor in memory nor computable is *lost*; the stripe cannot be settled
+//! until the block is written again.
 
 mod losses;
 mod settle;
@@ -31,16 +30,16 @@ use std::collections::BTreeSet;
 /// Names a stripe of an epoch within the engine.
 pub(crate) type OwedId = u64;
 
-/// The part of an epoch in a read of a block.
+/// The way in which a read of a block within an epoch goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// The epoch delivers the block.
+    /// The epoch delivers the block itself.
     Done,
-    /// The epoch has not written it: its content of before counts.
+    /// The epoch has not written the block: its content from before the epoch is read.
     Base,
 }
 
-/// A stripe that an epoch writes. Blocks are numbered by cell, then by their place in it.
+/// A stripe that an epoch writes. Its blocks are numbered by cell, then by offset in the cell.
 #[derive(Debug)]
 pub(super) struct Owed {
     pub(super) epoch: EpochId,
@@ -54,34 +53,36 @@ pub(super) struct Owed {
     /// The number of the first write whose parity is pending.
     since: u64,
     content: Vec<Option<Operand>>,
-    /// Blocks that the epoch has; other blocks have their content of before.
+    /// Data blocks whose content the epoch has; the others have their content from before the
+    /// epoch.
     known: Vec<bool>,
-    /// Those of them that the epoch has written. The rest was filled in from before, and can be
-    /// read from there again.
+    /// Of these blocks, those that the epoch has written. The others were copied from before the
+    /// epoch, and can be read from there again.
     own: Vec<bool>,
     held: Vec<bool>,
     pub(super) sums: Vec<Option<u64>>,
     pub(super) lost: BTreeSet<usize>,
-    /// Written to and not on the way to a device.
+    /// Blocks that were written to and are not on their way to a device.
     dirty: BTreeSet<usize>,
     /// By slot, true if its header is up to date.
     headers: Vec<bool>,
     pub(super) digests: Vec<Option<Crc64>>,
-    /// Parity of the data as they are now is in memory or on devices.
+    /// Parity of the current data is in memory or on devices.
     has_parity: bool,
     /// Parity was written to devices.
     wrote_parity: bool,
-    /// A header was written, or begun to be, under this generation.
+    /// A header was written under this generation, or its write was begun.
     wrote_header: bool,
-    /// Every device that is present has all of it.
+    /// Every device that is present has all of its chunk.
     pub(super) settled: bool,
     activity: Option<Activity>,
     waiting: Vec<(crate::RequestId, usize)>,
-    /// A lost device's blocks are to stay in memory, because their parity is about to be spoiled.
+    /// The blocks of a lost device must stay in memory, because parity that could compute them is
+    /// about to be overwritten.
     pub(super) recalled: bool,
-    /// The stripe is given up.
+    /// The stripe is dropped: its writes under way are of no use.
     pub(super) dropped: bool,
-    /// It takes a place beside the one that its logical stripe has.
+    /// The stripe uses a place in addition to the one that its logical stripe is mapped to.
     extra: bool,
 }
 
@@ -107,23 +108,23 @@ struct Activity {
     version: u64,
     generation: u64,
     outstanding: usize,
-    /// Content that each block has or will have; held for as long as this lasts.
+    /// Content that each block has or will have; its buffers are held until the activity ends.
     have: Vec<Option<Operand>>,
-    /// Blocks that could not be read where they were.
+    /// Blocks that could not be read from the device that should have them.
     bad: BTreeSet<usize>,
-    /// Blocks whose content before the epoch is lost, too.
+    /// Blocks whose content from before the epoch is lost as well.
     groundless: BTreeSet<usize>,
-    /// Asked for, and not to be asked for again.
+    /// Blocks that were asked for, and are not asked for again.
     asked: BTreeSet<usize>,
     runs: Vec<Vec<(usize, BufferId)>>,
-    /// Buffers that the computation makes: lost blocks, then parity.
+    /// Buffers that the computation fills: lost blocks here, then parity.
     recovered: Vec<(usize, BufferId)>,
     made: Vec<(usize, BufferId)>,
     sums: Vec<u64>,
-    /// Blocks and headers on their way to devices.
+    /// Blocks and headers that are being written to devices.
     blocks: Vec<usize>,
     headers: Vec<Slot>,
-    /// Devices that have been lost since it began.
+    /// Devices that have been lost since the activity began.
     gone: BTreeSet<Slot>,
 }
 
@@ -146,7 +147,7 @@ impl Owed {
         u64::from(std::mem::replace(&mut self.known[at], false))
     }
 
-    /// Blocks of data that the epoch has.
+    /// Returns the number of data blocks whose content the epoch has.
     pub(super) fn known_blocks(&self) -> u64 {
         self.known.iter().filter(|known| **known).count() as u64
     }
@@ -160,7 +161,7 @@ pub(super) struct InMemory {
 }
 
 impl InMemory {
-    /// A stripe has more or less of its data in memory.
+    /// Counts a change of a stripe's data in memory.
     fn count_data(&mut self, before: Option<Operand>, after: Option<Operand>) {
         let blocks = |content: Option<Operand>| usize::from(matches!(content, Some(Operand::Buffer(_))));
         self.data_blocks = self.data_blocks + blocks(after) - blocks(before);
@@ -173,13 +174,13 @@ impl InMemory {
 }
 
 impl Engine {
-    /// The number of a block of a stripe, by its place in the stripe's data.
+    /// Returns the index of a block of a stripe, from its place in the stripe's data.
     pub(crate) fn owed_index(&self, place: u32) -> usize {
         let (cell, offset) = self.geometry.cell_of(place);
         cell.usize() * self.geometry.element_blocks() as usize + offset as usize
     }
 
-    /// The device and address of a block.
+    /// Returns the device and address of a block.
     pub(crate) fn owed_place(&self, physical: u32, at: usize) -> (Slot, DeviceBlock) {
         let element = self.geometry.element_blocks() as usize;
         self.geometry.cell_block(physical, CellIndex((at / element) as u32), (at % element) as u32)
@@ -204,7 +205,7 @@ impl Engine {
         self.delayed.stripes.values().map(|owed| owed.generation)
     }
 
-    /// Begins a stripe in a free place.
+    /// Begins a stripe of an epoch in a free place.
     pub(crate) fn make_owed(&mut self, epoch: EpochId, logical: u32, physical: u32, extra: bool) {
         let (blocks, slots) = (self.owed_blocks(), self.geometry.slots());
         let generation = self.maps.new_generation();
@@ -246,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// A block of an epoch has a new content.
+    /// Takes a new content of a block of an epoch.
     pub(crate) fn put_within(&mut self, epoch: EpochId, block: UserBlock, content: Operand) {
         let (logical, place) = self.geometry.locate(block);
         let at = self.owed_index(place);
@@ -268,11 +269,11 @@ impl Engine {
         before.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
-    /// Returns true if a stripe can be written to. Where parity or headers have been written, all
-    /// its data must be in memory first; those that are not are being read. A lost device's data
-    /// are known by parity alone, which the write spoils. All data are written again under a new
-    /// generation; else old data with their old header could pass for new ones on a device that
-    /// lost both writes.
+    /// Returns true if a stripe can be written to. If parity or headers have been written, all of
+    /// its data must be in memory first; missing blocks are then being read. There are two reasons.
+    /// A lost device's data can only be computed from the parity, which the write invalidates. And
+    /// all data are written again under a new generation: otherwise old data with their old header
+    /// could pass for new ones on a device that lost both writes.
     pub(crate) fn recall(&mut self, id: OwedId) -> bool {
         let data = self.data_indexes();
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return true };
@@ -306,7 +307,7 @@ impl Engine {
         }
     }
 
-    /// Drops the parity of a stripe whose data change, and makes it pending again.
+    /// Invalidates the parity of a stripe whose data change, and makes it pending again.
     fn spoil_parity(&mut self, id: OwedId) {
         let data: BTreeSet<usize> = match self.delayed.stripes.get(&id) {
             Some(owed) if owed.has_parity || owed.settled || owed.wrote_header => {
@@ -357,7 +358,8 @@ impl Engine {
         }
     }
 
-    /// Takes data of a stripe out of memory, or sees to it that they can be; how many there are.
+    /// Takes data of a stripe out of memory, or begins the writes that allow it; returns the number
+    /// of blocks.
     pub(crate) fn relieve(&mut self, id: OwedId) -> usize {
         let data = self.data_indexes();
         let Some(owed) = self.delayed.stripes.get(&id) else { return 0 };
@@ -370,7 +372,7 @@ impl Engine {
                 self.write_owed(id);
             } else {
                 self.release_held(id);
-                // Blocks of a lost device can be let go when they have parity.
+                // Blocks of a lost device can leave memory once they have parity.
                 let stays = |owed: &Owed| data.iter().any(|&at| owed.content[at].is_some());
                 if self.delayed.stripes.get(&id).is_some_and(|owed| stays(owed) && owed.lost.is_empty()) {
                     self.settle_owed(id);
@@ -380,7 +382,7 @@ impl Engine {
         blocks
     }
 
-    /// Lets data go that devices have.
+    /// Releases data that devices have.
     pub(crate) fn release_held(&mut self, id: OwedId) {
         let data = self.data_indexes();
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
@@ -436,7 +438,7 @@ impl Engine {
         self.delayed.stripes.get_mut(&id)?.activity.as_mut().map(what)
     }
 
-    /// Drops a stripe. Its place is free when all that is under way has been reported.
+    /// Drops a stripe. Its place becomes free when all I/O of it has been reported.
     pub(crate) fn drop_owed(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         owed.dropped = true;
@@ -457,7 +459,7 @@ impl Engine {
         waiting.into_iter().for_each(|(request, index)| self.resolve_within(request, vec![index]));
     }
 
-    /// Lets go of a stripe's memory and place.
+    /// Releases a stripe's memory and place.
     fn free_owed(&mut self, id: OwedId) {
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
         let Some(mut owed) = self.delayed.stripes.remove(&id) else { return };
@@ -474,7 +476,7 @@ impl Engine {
         self.pins.unpin(owed.physical);
     }
 
-    /// The record that maps a stripe is durable.
+    /// Notes that the record which maps a stripe is durable.
     pub(crate) fn keep_ended(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         owed.wrote_parity = false;
@@ -515,7 +517,7 @@ impl Engine {
         } else if owed.held[at] {
             self.read_in_place((id, index), owed_id, at);
         } else if owed.has_parity && owed.own[at] && owed.lost.is_empty() {
-            // Computed when the stripe is settled, or recalled.
+            // The block is computed when the stripe is settled or recalled.
             let (is_idle, recalled) = (owed.is_idle(), owed.recalled);
             if let Some(owed) = self.delayed.stripes.get_mut(&owed_id) {
                 owed.waiting.push((id, index));

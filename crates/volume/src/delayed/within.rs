@@ -53,7 +53,7 @@ impl Engine {
         Ok(request)
     }
 
-    /// Does it; gives it back if it cannot be.
+    /// Performs a request; returns the request with the failure if it is refused.
     fn try_within(&mut self, id: RequestId, epoch: EpochId, request: Request) -> Option<(Failure, Request)> {
         match request {
             Request::Read { first, count } => self.user_read(id, Some(epoch), first, count),
@@ -85,7 +85,7 @@ impl Engine {
         None
     }
 
-    /// Stripes are written to.
+    /// Notes that stripes were written to.
     fn written_within(&mut self, id: RequestId, epoch: EpochId, logicals: &BTreeSet<u32>, durable: bool) {
         for logical in logicals {
             let owed = self.delayed.epochs.get(&epoch).and_then(|e| e.stripes.get(logical)).copied();
@@ -147,7 +147,8 @@ impl Engine {
         None
     }
 
-    /// Why one record could not switch all of an epoch with these, too.
+    /// Returns the failure if one record could not switch all stripes of an epoch together with new
+    /// ones.
     fn record_refusal(
         &self,
         epoch: EpochId,
@@ -163,7 +164,7 @@ impl Engine {
         (!fits).then_some(Failure::EpochFull { epoch, stripes: room / each })
     }
 
-    /// Finds places for stripes that an epoch has not written yet. `None`: there are none until
+    /// Finds places for stripes that an epoch has not written yet. `None`: no place is free until
     /// writes under way are done.
     fn make_stripes(&mut self, epoch: EpochId, logicals: &BTreeSet<u32>) -> Result<(), Option<Failure>> {
         let known = self.delayed.epochs.get(&epoch).ok_or(Some(Failure::NoSuchEpoch { epoch }))?;
@@ -212,7 +213,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Blocks of an epoch's read, by their place in it.
+    /// Finds the blocks of an epoch's read, given as indexes into the read.
     pub(crate) fn resolve_within(&mut self, id: RequestId, indexes: Vec<usize>) {
         let Some((epoch, first)) = self.read_of(id) else { return };
         let mut elsewhere = Vec::new();
@@ -251,15 +252,15 @@ impl Engine {
             content => {
                 self.deliver(Requester::User(id, index), block, content);
                 if let Some(Operand::Buffer(buffer)) = content {
-                    // It was held for this delivery, too.
+                    // The delivery took another reference to it.
                     self.io.release(buffer);
                 }
             }
         }
     }
 
-    /// True if the parity of a stripe is made, and the stripe has not been written since this
-    /// version.
+    /// Returns true if the parity of a stripe is made, and the stripe has not been written since
+    /// this version.
     pub(crate) fn is_settled_as_of(&self, owed: OwedId, version: u64) -> bool {
         self.delayed.stripes.get(&owed).is_some_and(|owed| owed.version == version && owed.settled)
     }
@@ -302,7 +303,7 @@ impl Engine {
         self.resolve_within(id, vec![index]);
     }
 
-    /// Returns the failure of a read of an epoch that needs lost blocks.
+    /// Returns the failure of an epoch's read that needs lost blocks.
     pub(crate) fn lost_within(
         &self,
         epoch: Option<EpochId>,
@@ -315,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// Answers when all writes before it are on the devices.
+    /// Answers a flush of an epoch when all writes before it are on the devices.
     fn flush_epoch(&mut self, id: RequestId, epoch: EpochId) {
         if let Some(known) = self.delayed.epochs.get_mut(&epoch) {
             known.flushes.push(id);

@@ -1,4 +1,4 @@
-//! Owners of the results of inputs, outputs and computations.
+//! The purposes of I/O and computations, by which their results are assigned.
 
 use crate::delayed::OwedId;
 use crate::fetch::FetchId;
@@ -32,9 +32,9 @@ pub(crate) enum IoOwner {
         slot: Slot,
     },
     StageWrite(StageId),
-    /// A write of a stripe of an epoch.
+    /// A write to a stripe of an epoch.
     OwedWrite(OwedId),
-    /// A read of such a stripe, to make its parity.
+    /// A read from such a stripe, to make its parity.
     OwedRun {
         owed: OwedId,
         run: usize,
@@ -50,7 +50,7 @@ pub(crate) enum IoOwner {
     },
     /// A write or flush of a patch.
     HomeWrite,
-    /// The header of a chunk that is patched.
+    /// A read of the header of a chunk that is patched.
     HomeHeader {
         patch: usize,
         slot: Slot,

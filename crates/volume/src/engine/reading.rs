@@ -1,20 +1,20 @@
-//! Reads: the place of a block's newest content, its requester, and the end of a user's read.
+//! Reads: where the newest content of a block is, who asked for it, and the end of a user's read.
 
 use super::Engine;
 use crate::fetch::Requester;
 use crate::reads::UserRead;
 use crate::{EpochId, Failure, Operand, Reply, RequestId, UserBlock};
 
-/// The place of a block's newest content.
+/// The source of a block's newest content.
 enum Newest {
     Memory(Operand),
-    /// Its stripe is patched: the read goes on after that.
+    /// The stripe is being patched: the read waits for the end of the patch.
     Held,
-    /// The content there may be of two times.
+    /// The blocks at this place may be partly old and partly new, because a patch was cut off.
     Unread,
     Log,
     Stripe(u32),
-    /// It was never written, or is trimmed.
+    /// The block was never written, or is trimmed.
     Nowhere,
 }
 
@@ -35,13 +35,13 @@ impl Engine {
         }
     }
 
-    /// The epoch and the first block of a read.
+    /// Returns the epoch and the first block of a read.
     pub(crate) fn read_of(&self, id: RequestId) -> Option<(EpochId, UserBlock)> {
         let read = self.reads.user(id)?;
         Some((read.epoch?, read.first))
     }
 
-    /// Finds the newest content of blocks, in memory or on the devices; runs of a stripe are read
+    /// Finds the newest content of blocks, in memory or on the devices. Runs of a stripe are read
     /// together.
     pub(crate) fn resolve_all(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let blocks = || wanted.iter().map(|&(block, _)| block);
@@ -61,7 +61,8 @@ impl Engine {
         }
     }
 
-    /// Finds the newest content of a block. `may_be_logged`: the log has some block near it.
+    /// Finds the newest content of a block. `may_be_logged`: the log has a block of the range asked
+    /// for.
     fn where_is(&self, block: UserBlock, requester: Requester, may_be_logged: bool) -> Newest {
         let (logical, place) = self.geometry.locate(block);
         let is_users = matches!(requester, Requester::User(..));
@@ -154,7 +155,7 @@ impl Engine {
         }
     }
 
-    /// Notes which blocks on the devices a user's read has found good or lost.
+    /// Notes which blocks on the devices a user's read has found to be good or lost.
     fn note_read(&mut self, epoch: Option<EpochId>, first: UserBlock, contents: &[Option<Operand>]) {
         if epoch.is_some() || self.service.has_failed() {
             return;
@@ -166,7 +167,7 @@ impl Engine {
         } else if self.maps.notes().has_ranges() || self.damage.has_broken() {
             let (logical, _) = self.geometry.locate(first);
             let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
-            // Content in memory does not show that devices have the blocks.
+            // Content from memory does not prove that the devices have the blocks.
             let is_in_memory = (logical..=last).any(|logical| self.memory.has_any(logical, 0..u32::MAX));
             if !is_in_memory && !contents.is_empty() {
                 self.note_had(first, contents.len() as u64);

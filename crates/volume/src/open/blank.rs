@@ -6,18 +6,18 @@ use crate::{DeviceBlock, Geometry, Slot};
 use pantile_format::volume::{DefinitionRef, Features, HistoryId, RecordNumber, Session, Superblock};
 use pantile_format::{FormatError, Generation, Part};
 
-/// Names of a new volume, beside its geometry.
+/// Names of a new volume that its geometry does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Birth {
-    /// Drawn at random.
+    /// The first history, drawn at random.
     pub history: HistoryId,
     /// A name of at most 64 bytes.
     pub name: String,
-    /// Now, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub created: i64,
 }
 
-/// The first blocks of a new volume's devices, to be written and flushed before it is opened.
+/// Returns the first blocks of a new volume's devices, to write and flush before it is opened.
 ///
 /// Errors: `Invalid` with a name or a code that is too long for a superblock.
 pub fn format_volume(

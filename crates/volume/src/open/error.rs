@@ -1,10 +1,10 @@
-//! Why a volume cannot be opened.
+//! The reasons why a volume cannot be opened.
 
 use crate::Slot;
 use pantile_format::volume::{HistoryId, RecordNumber};
 use std::fmt;
 
-/// Why a volume cannot be opened.
+/// The reason why a volume cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// No device has a superblock of this volume.
@@ -15,35 +15,34 @@ pub enum OpenError {
         have: usize,
         /// Devices needed.
         need: usize,
-        /// Devices that answer and are of an earlier time than the newest: they do not count.
+        /// Devices that answer but whose content is older than the newest: they do not count.
         older: Vec<Slot>,
     },
-    /// The last change may have been flushed or not: more devices are missing than its copies
-    /// tolerate.
+    /// The last change may or may not have been flushed: too many devices are missing to decide it.
     Undecided {
         /// Devices that answer.
         have: usize,
         /// Devices needed to decide it.
         need: usize,
     },
-    /// No device has the snapshot whole.
+    /// No device has a whole snapshot.
     NoSnapshot,
-    /// A record that no volume writes, under a checksum that fits.
+    /// A record has a right checksum and content that no volume writes.
     Impossible {
         /// The number of the record.
         record: RecordNumber,
     },
-    /// No session can be begun with numbers that are still to be counted: one of them is higher
-    /// than any volume counts to, under a checksum that fits.
+    /// No session can begin. A number from which it would have to count on is higher than any
+    /// volume can reach, although its checksum is right.
     Counted,
     /// Devices ran separately: each side has writes that the other lacks.
     RanSeparately {
         /// The newest history.
         newest: HistoryId,
-        /// Devices with another one, which the newest does not go on from.
+        /// Devices with another history, from which the newest does not continue.
         others: Vec<(Slot, HistoryId)>,
     },
-    /// It has features with which this program may read it but must not write it.
+    /// The volume has features with which this program may read it but must not write it.
     NeedsNewer {
         /// The bits of these features.
         features: u64,

@@ -1,4 +1,4 @@
-//! The journals while a volume is opened: rings and snapshots are read, and the records replayed.
+//! The journals while a volume is opened: reads rings and snapshots, and replays the records.
 
 use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, Ring};
 use crate::engine::Engine;
@@ -22,7 +22,7 @@ impl Opening {
         self.next_phase_if_done();
     }
 
-    /// Begins to read as many rings as can be held at a time.
+    /// Begins to read rings, as many at a time as fit into the memory for them.
     pub(super) fn begin_rings(&mut self) {
         let blocks = self.geometry.journal_blocks();
         let ring_bytes = u64::from(blocks) * BLOCK_BYTES;
@@ -36,7 +36,7 @@ impl Opening {
         }
     }
 
-    /// Reads the next piece of a ring; after the last its records are kept.
+    /// Reads the next piece of a ring; after the last piece keeps its records.
     fn read_on(&mut self, slot: Slot) {
         let blocks = self.geometry.journal_blocks();
         let Some(ring) = self.reading.get_mut(&slot) else { return };
@@ -66,7 +66,7 @@ impl Opening {
         }
     }
 
-    /// A part of a ring is there, or (empty) cannot be read.
+    /// Takes a piece of a ring; empty bytes mean that it cannot be read.
     pub(super) fn had_of_ring(&mut self, slot: Slot, from: u32, bytes: &[u8]) {
         let Some(ring) = self.reading.get_mut(&slot) else { return };
         let start = from as usize * BLOCK_BYTES as usize;
@@ -79,7 +79,7 @@ impl Opening {
         }
     }
 
-    /// Begins with the snapshot on the next device.
+    /// Begins to read the snapshot on the next device.
     pub(super) fn try_snapshot(&mut self) {
         let Some(reference) = self.newest.as_ref().and_then(|n| n.snapshot) else { return };
         match self.sources.pop() {
@@ -91,7 +91,7 @@ impl Opening {
         }
     }
 
-    /// Reads the next piece of the snapshot; after the last the maps are there, if they are.
+    /// Reads the next piece of the snapshot; after the last builds the maps, if it is whole.
     fn read_snapshot_on(&mut self, slot: Slot) {
         let Some(SnapshotRef { area, blocks, .. }) = self.newest.as_ref().and_then(|n| n.snapshot) else {
             return;
@@ -125,8 +125,8 @@ impl Opening {
         }
     }
 
-    /// Asks the next device for the state that goes with the snapshot; `false`: it is there, or no
-    /// device is left to ask.
+    /// Asks the next device for the state that goes with the snapshot; `false`: the state is read
+    /// already, or no device is left to ask.
     fn read_state(&mut self) -> bool {
         let newest = self.newest.as_ref();
         let reference = newest.and_then(|newest| Some((newest.snapshot?.area, newest.state?)));
@@ -156,8 +156,8 @@ impl Opening {
         }
     }
 
-    /// Blocks from one place of the ring up to another. Records never fill it, so that equal places
-    /// mean none.
+    /// Returns the number of blocks from one place of the ring to another. Records never fill the
+    /// ring, so equal places mean 0.
     pub(super) fn ring_blocks(&self, from: u32, to: u32) -> u32 {
         let blocks = self.geometry.journal_blocks();
         (to + blocks - from) % blocks
@@ -190,8 +190,8 @@ impl Opening {
         let (Some(newest), Some(mut maps)) = (self.newest.clone(), self.base.take()) else { return };
         let (mut number, mut head) = newest.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
         let mut last: Option<(Kept, u32, Vec<Change>)> = None;
-        // The last record is applied when it is known to be the last, so that the maps before it
-        // need not be kept for each.
+        // A record is applied only when the next one is found: this keeps the maps from before the
+        // last record without a copy for each record.
         while let Some((kept, record, changes)) = self.record_at(head, number + 1, &newest) {
             let after = self.geometry.common().record_after(head, record.len_blocks() as u32);
             last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
@@ -208,14 +208,13 @@ impl Opening {
         };
         last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
         self.rings = Rings::default();
-        // The states of members in the last record are true even if it is forgotten: they are about
-        // writes before it. But then no record says so.
+        // The states of members in the last record are true even if it is discarded, because they
+        // are about earlier writes. But then no record says so.
         self.unrecorded = before.0.members() != maps.members();
         before.0.set_members(maps.members());
         self.away = maps.absent();
         if RecordNumber(number + 1) < newest.first_record {
-            // The session was begun after more than is here: the devices that are here do not reach
-            // it.
+            // The session continued from records that the present devices do not have.
             self.error = Some(OpenError::NoSnapshot);
             return;
         }
@@ -227,7 +226,7 @@ impl Opening {
         if !self.are_enough(older.clone()) {
             return;
         }
-        // Stripes written ahead have lower generations than writes recorded before them.
+        // Stripes written ahead have lower generations than writes that were recorded before them.
         let generations = last.iter().flat_map(|(_, _, changes)| changes).filter_map(Change::generation);
         self.since = generations.fold(before.0.generation(), u64::min);
         let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
@@ -259,13 +258,14 @@ impl Opening {
         }
         self.before = Some(before);
         self.phase = Phase::Verify;
-        // Also if an earlier opening has done so: a device that is here now may not have been there
-        // then, and no record says so.
+        // This is repeated even if an earlier opening has verified the record: a device that is
+        // present now may have been missing then, and no record says so.
         if let Some((kept, at, _)) = &last {
             let runs = record_runs(self.geometry.common(), *at, &kept.bytes);
-            // One that is lost gets a snapshot when it comes back. Until then a record may make it
-            // look as if it had gone on alone: its superblock may be of a session that was begun
-            // with it, came to nothing, and had the number of the one that wrote the record.
+            // A lost device gets a snapshot when it comes back. The record must not be written to
+            // it before: with it the device could look as if it had run separately. Its superblock
+            // may be of a session that was begun with it and changed nothing, but has the same
+            // number as the session of the record.
             for slot in engine.present().into_iter().filter(|slot| !kept.on.contains(slot)) {
                 self.copies.extend(runs.iter().map(|(at, bytes)| (slot, *at, bytes.clone())));
             }

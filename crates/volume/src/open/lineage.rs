@@ -6,47 +6,48 @@
 //! others have written different things, which nothing can merge.
 //!
 //! *When a new history is drawn.* Only when the volume is opened without a device that may have the
-//! present one, because only such a device could be opened elsewhere and go on from it, too. A
-//! device that was away when the history was drawn, and has been since, cannot. So a volume that is
-//! opened a thousand times without it keeps one history, and a device that comes back finds its own
-//! among the ancestors. There is one ancestor for each time that a device was lost, not for each
-//! opening; 126 of them have room while any of these devices is away. Beyond that a device is taken
-//! for one that ran separately.
+//! present history, because only such a device could be opened elsewhere and continue this history
+//! too. A device that was away when the history was drawn, and has been away since, cannot. So a
+//! volume that is opened a thousand times without that device keeps one history, and the device
+//! finds its own history among the ancestors when it comes back. There is one ancestor for each
+//! time that a device was lost, not for each opening. The list has room for 126 as long as any of
+//! these devices is away; after that a device that comes back is taken for one that ran separately.
 //!
-//! *Proof that no device that is away has a history.* While no device has been lost or let in since
-//! a history was drawn, the first ancestor stands twice ([`is_closed`]), and all superblocks name
-//! those that were away as lost. Every superblock of this history on every device that is here has
-//! to say it. The double is taken away ([`open_up`]) with the first superblock that names another
-//! loss, and before any device is let in.
+//! *Proof that no absent device has a history.* While no device has been lost or admitted since a
+//! history was drawn, its list of ancestors begins with the same ancestor twice ([`is_closed`]),
+//! and all superblocks name the absent devices as lost. Every superblock of this history on every
+//! device that is present must say so. The duplicate is removed ([`open_up`]) with the first
+//! superblock that names another loss, and before any device is admitted.
 //!
-//! Example: 6 devices, history A. Opened without 3: B is drawn, ancestors `A A`, and 3 is lost.
-//! Opened so 300 times: B all the while. Device 3 comes, with history A: it goes on, and is caught
-//! up. First a superblock with the ancestors `A` is durable, then 3 gets one. Opened without 5: C,
-//! `B B A`.
+//! Example: 6 devices, history A. Opened without device 3: B is drawn, with ancestors `A A`, and 3
+//! is lost. Opened 300 times like this: the history stays B. Device 3 comes, with history A, which
+//! is an ancestor, so it is caught up: first a superblock with the ancestors `A` is made durable,
+//! then device 3 gets one. Opened without device 5: C is drawn, with ancestors `B B A`.
 //!
-//! *Devices that ran separately.* If exactly one of the sides could be opened alone, it is, and the
-//! devices of the others are left as they are and named. If several could, each may have been
-//! flushed to, and a person has to choose: nothing is opened.
+//! *Devices that ran separately.* If exactly one of the sides could be opened alone, it is opened;
+//! the devices of the others are not changed, and are reported. If several could be opened alone,
+//! each may have flushed writes, and an operator must choose: nothing is opened.
 
 use super::OpenError;
 use crate::{Bearing, Geometry, Slot};
 use pantile_format::volume::{HistoryId, Session, Superblock};
 
-/// Returns true if no device that is away can have the history of a superblock: none was lost or
-/// let in since it was drawn but those that it calls lost.
+/// Returns true if no absent device can have the history of a superblock. This is so if since the
+/// history was drawn no device was admitted, and none was lost but those that the superblock calls
+/// lost.
 pub(crate) fn is_closed(superblock: &Superblock) -> bool {
     matches!(&superblock.ancestors[..], [first, second, ..] if first == second)
 }
 
-/// A device is lost, or about to be let in, that may have the history from now on.
+/// Notes that a device may have the history from now on: one that is lost, or about to be admitted.
 pub(crate) fn open_up(superblock: &mut Superblock) {
     if is_closed(superblock) {
         superblock.ancestors.remove(0);
     }
 }
 
-/// History and ancestors of a session that begins without some devices, one of which may have the
-/// history before it.
+/// Returns the history and ancestors of a session that begins without some devices, one of which
+/// may have the history from before.
 pub(super) fn drawn(before: &Superblock, fresh: HistoryId) -> (HistoryId, Vec<HistoryId>) {
     let mut before = before.clone();
     open_up(&mut before);
@@ -64,14 +65,15 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// The newest counts: of sessions that have changed something, then of those that were begun.
+    /// Returns the order in which superblocks count: by the newest session that has changed
+    /// something, then by the newest that was begun.
     fn level(&self) -> (Session, Session, u64) {
         let Superblock { session, base, update, .. } = self.superblock;
         (if self.is_established { session } else { base }, session, update)
     }
 
-    /// Returns true if this device goes on from all that another one has written; a device that has
-    /// changed nothing is of every side.
+    /// Returns true if this device continues from everything that another one has written. A device
+    /// that has changed nothing belongs to every side.
     fn goes_on_from(&self, other: &Known) -> bool {
         let (own, history) = (&self.superblock, &other.superblock.history);
         !other.is_established || own.history == *history || own.ancestors.contains(history)
@@ -79,8 +81,8 @@ impl Known {
 }
 
 /// Returns the newest superblock of the side that an opening would use, and the devices of the
-/// others. For callers that have superblocks alone, and take every session for one that changed
-/// something.
+/// other sides. It is for callers that have superblocks alone, so every session counts as one that
+/// changed something.
 ///
 /// Errors: those of an opening.
 pub fn choose_side(
@@ -92,14 +94,14 @@ pub fn choose_side(
     Ok((chosen.newest, chosen.apart))
 }
 
-/// Returns true if histories older than a superblock names may have been forgotten: a device that
-/// seems to have run separately may have been away all the while.
+/// Returns true if a superblock may have dropped older ancestors: a device that seems to have run
+/// separately may then only have been away.
 pub fn histories_are_forgotten(superblock: &Superblock) -> bool {
-    // The list is one shorter where the first ancestor does not stand twice any more.
+    // The list is one shorter once the duplicate of the first ancestor is removed.
     superblock.ancestors.len() + 1 >= Superblock::ANCESTORS_MOST
 }
 
-/// Returns a test for a volume that can be opened with some devices alone.
+/// Returns a test whether a volume can be opened with only these devices.
 pub(super) fn can_do_with(geometry: &Geometry) -> impl Fn(&[Slot]) -> bool + use<> {
     let bearing = Bearing::new(&geometry.code, geometry.placement);
     let slots = geometry.slots() as u32;
@@ -109,7 +111,7 @@ pub(super) fn can_do_with(geometry: &Geometry) -> impl Fn(&[Slot]) -> bool + use
     }
 }
 
-/// The superblock that a volume goes on from.
+/// The superblock that a volume continues from.
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) newest: Superblock,
@@ -119,8 +121,8 @@ pub(super) struct Chosen {
     pub(super) apart: Vec<(Slot, HistoryId)>,
 }
 
-/// Chooses the side that a volume is opened from. `bears`: true if the code tolerates the loss of
-/// all devices but these.
+/// Chooses the side that a volume is opened from. `bears`: true if the volume can be opened with
+/// only these devices.
 ///
 /// Errors: `NotThere` without any superblock, `RanSeparately` if no side could be opened alone, or
 /// several could.

@@ -1,4 +1,4 @@
-//! Step 2 of a patch: blocks and headers are written home. After a crash it begins by reading them.
+//! Step 2 of a patch: blocks and headers are written home. After a crash they are first read again.
 
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::{ChunkSums, Requester};
@@ -7,29 +7,30 @@ use crate::{Action, DeviceBlock, IoResult, Operand, Piece, Slot, Urgency, UserBl
 use pantile_format::volume::ChunkHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most writes of a chunk whose header is not there afterwards, before its device is given up.
+/// The number of attempts to write a chunk whose header is not found afterwards; then its device is
+/// given up.
 const TRIES_MOST: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Content is read from the log, and headers from their chunks, unless memory has them.
+    /// Content is read from the log, and headers from their chunks, unless they are in memory.
     Read,
     Write,
     Flush,
-    /// Headers are read again: those that a device lost are written again.
+    /// Headers are read again; chunks whose header a device has lost are written again.
     Check,
 }
 
-/// Patches on their way home.
+/// Patches that are being written home.
 #[derive(Debug)]
 pub(crate) struct Going {
     pub(crate) patches: Vec<StripePatch>,
-    /// The patches are of the last record before a crash.
+    /// The patches are those of the last record before a crash.
     pub(crate) is_redo: bool,
     content: BTreeMap<UserBlock, Operand>,
-    /// By patch and device: the checksums of the chunk from now on.
+    /// By index of the patch and device: the checksums of the chunk after the patch.
     headers: BTreeMap<(usize, Slot), Vec<u64>>,
-    /// Chunks that are still to be written.
+    /// Chunks that must still be written.
     left: BTreeSet<(usize, Slot)>,
     step: Step,
     outstanding: usize,
@@ -37,14 +38,14 @@ pub(crate) struct Going {
 }
 
 impl Engine {
-    /// Begins with the patches of the last record of the session before.
+    /// Begins to write the patches of the last record of the session before.
     pub(crate) fn redo_patches(&mut self) {
         let patches: Vec<StripePatch> = std::mem::take(&mut self.patching.redo).into_values().collect();
         self.patching.locked = patches.iter().map(|patch| patch.logical).collect();
         self.go_home(patches, BTreeMap::new(), BTreeMap::new(), true);
     }
 
-    /// Begins to write patches home, with the content that memory has.
+    /// Begins to write patches home, with the content that is in memory.
     pub(super) fn go_home(
         &mut self,
         patches: Vec<StripePatch>,
@@ -75,7 +76,7 @@ impl Engine {
         self.home_part_done();
     }
 
-    /// Returns by block of a patch: its number in the log, its device, and its home.
+    /// Returns for each block of a patch its number in the log, its device, and its address there.
     fn blocks_of(&self, patch: &StripePatch) -> Vec<(UserBlock, Slot, DeviceBlock)> {
         let Some(Mapping { physical, .. }) = self.maps.mapping(patch.logical) else {
             return Vec::new();
@@ -112,7 +113,7 @@ impl Engine {
         self.home_part_done();
     }
 
-    /// A header has been read: that from before, or the one that was written.
+    /// Takes a header that was read: the one from before the patch, or the one that was written.
     pub(crate) fn home_header_read(&mut self, index: usize, slot: Slot, result: &IoResult) {
         let bytes = match result {
             IoResult::Bytes(bytes) => bytes.as_slice(),
@@ -168,7 +169,7 @@ impl Engine {
             Step::Check if going.left.is_empty() => self.end_home(),
             Step::Check if going.tries < TRIES_MOST => self.write_home(),
             Step::Check => {
-                // The device reports writes that it did not do.
+                // The device reports writes as done that it has not done.
                 let slots: BTreeSet<Slot> = going.left.iter().map(|&(_, slot)| slot).collect();
                 slots.into_iter().for_each(|slot| self.home_write_failed(slot));
                 self.end_home();
@@ -176,8 +177,9 @@ impl Engine {
         }
     }
 
-    /// Leaves a stripe as it is if the log has lost some of it. A chunk whose header is neither the
-    /// old nor the new one is lost to the stripe. Both are written again as a whole.
+    /// Leaves out stripes whose patch cannot be written. If the log has lost a block of the patch,
+    /// the stripe stays as it is. If the header of a chunk is neither the old nor the new one, that
+    /// chunk is lost. Either stripe is then written again as a whole.
     fn leave_what_cannot_go(&mut self) {
         let Some(mut going) = self.patching.going.take() else { return };
         for (index, patch) in going.patches.iter().enumerate() {
@@ -243,7 +245,7 @@ impl Engine {
 
     fn check_home(&mut self) {
         let Some(going) = &mut self.patching.going else { return };
-        // A chunk without a header is lost, and has nothing to be held against.
+        // A chunk without its expected header is lost, and nothing is left to verify.
         let maps = &self.maps;
         going.left.retain(|chunk| going.headers.contains_key(chunk) && maps.is_present(chunk.1));
         let left: Vec<(usize, Slot)> = going.left.iter().copied().collect();
@@ -252,12 +254,12 @@ impl Engine {
         self.home_part_done();
     }
 
-    /// Loses a device that could not write, even if it can read.
+    /// Loses a device that could not write, even if it can still be read.
     pub(crate) fn home_write_failed(&mut self, slot: Slot) {
         self.device_gone(slot);
     }
 
-    /// Ends a patch: all is durable in its place.
+    /// Ends a patch, which is durable in its place.
     fn end_home(&mut self) {
         let Some(Going { patches, content, headers, is_redo, .. }) = self.patching.going.take() else {
             return;

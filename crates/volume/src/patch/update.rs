@@ -1,4 +1,4 @@
-//! Updates of stripes in part: the cheapest plan, the old contents that it reads, new parity, and
+//! Partial updates of stripes: the cheapest plan, the old contents that it reads, new parity, and
 //! the checksums of the chunks that change.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -16,7 +16,7 @@ const PLANS_MOST: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
     pub(crate) stripes: Vec<Update>,
-    /// A device was lost since the commit began.
+    /// A device has been lost since the commit began.
     pub(crate) has_lost: bool,
     asked_headers: bool,
 }
@@ -27,15 +27,15 @@ pub(crate) struct Update {
     pub(crate) logical: u32,
     pub(crate) mapping: Mapping,
     pub(crate) new: BTreeMap<Place, Operand>,
-    /// By offset in the element.
+    /// The plan for each offset in the element.
     plans: Vec<(u32, Arc<UpdatePlan>)>,
     old: BTreeMap<Place, Operand>,
     pub(crate) made: BTreeMap<Place, BufferId>,
     /// The blocks that are written, in the order of the checksums that are computed.
     pub(crate) places: Vec<Place>,
-    /// The checksums of the chunks that are written to.
+    /// The new checksums of the chunks that are written to, by device.
     pub(crate) sums: BTreeMap<Slot, Vec<u64>>,
-    /// Content or a header cannot be read: the commit is undone, and the stripe merged.
+    /// Content or a header cannot be read: the commit is undone, and the stripe will be merged.
     pub(crate) is_hopeless: bool,
 }
 
@@ -112,8 +112,8 @@ impl Engine {
         self.commit.as_mut()?.patch.as_mut()?.stripes.get_mut(index)
     }
 
-    /// Asks for the headers of the chunks that change once all contents are there; `true`:
-    /// everything is there.
+    /// Asks for the headers of the chunks that change once all contents are there; `true`: nothing
+    /// is missing.
     pub(crate) fn patch_gathered(&mut self) -> bool {
         let Some(mut commit) = self.commit.take() else { return false };
         let Some(patch) = &mut commit.patch else {
@@ -172,7 +172,7 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// Returns the slot of a block of a stripe, and which block of its chunk it is.
+    /// Returns the slot of a block of a stripe, and the index of the block in its chunk.
     pub(super) fn place_in_chunk(&self, mapping: Mapping, (cell, offset): Place) -> (Slot, usize) {
         let (slot, _) = self.geometry.cell_block(mapping.physical, cell, offset);
         let row = self.geometry.code.cell(cell).row;
@@ -191,7 +191,7 @@ impl Engine {
         for (index, update) in patch.stripes.iter_mut().enumerate() {
             let mut sums = Vec::new();
             for (offset, plan) in update.plans.clone() {
-                // Old content that is cheaper to compute than to read.
+                // Computes the old contents that are cheaper to compute than to read.
                 for step in &plan.old.steps {
                     let into = self.io.new_buffer();
                     let terms =

@@ -1,10 +1,10 @@
-//! The scrub of one device: of one that became the copy of another, byte for byte, with all that
-//! had rotted there.
+//! The scrub of one device, for a device that became the byte-for-byte copy of another, with all
+//! that was bad on that one.
 //!
 //! It reads the superblocks, the journal, the maps, the log blocks and the chunks of that device,
-//! and judges them by their checksums; with what is bad it does as every scrub with repair. The
-//! equations of stripes are judged by a scrub of all devices. No record says where it is: whoever
-//! wants it orders it again after a restart.
+//! and verifies them by their checksums. What is bad is repaired like by every scrub with repair.
+//! Equations of stripes are checked by a scrub of all devices alone. Its position is not recorded:
+//! after a restart the driver has to start it again.
 
 use super::Scrubbing;
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ use crate::{BadMetadata, DeviceScrub, ScrubStatus, Slot};
 use pantile_format::volume::EventKind;
 
 impl Scrubbing {
-    /// Returns true if it judges what a device holds.
+    /// Returns true if the scrub verifies this device.
     pub(super) fn is_of(&self, slot: Slot) -> bool {
         self.only.is_none_or(|only| only == slot)
     }
@@ -42,8 +42,8 @@ impl Engine {
         }
     }
 
-    /// Sets the scrub of all devices aside for one of a device that is wanted, once nothing of it
-    /// is under way.
+    /// Suspends the scrub of all devices for the scrub of one that is wanted, once nothing of it is
+    /// under way.
     pub(super) fn turn_to_device_scrub(&mut self) {
         let Some(DeviceScrub { slot, running: true, .. }) = self.device_scrub else { return };
         let is_free = |scrub: &Scrubbing| scrub.only.is_none() && scrub.outstanding == 0;
@@ -59,29 +59,29 @@ impl Engine {
         self.scrubbing = Some(Scrubbing { only: Some(slot), aside, ..fresh });
     }
 
-    /// A device is lost: a scrub of it ends before it is over.
+    /// Notes that a device is lost: a scrub of it ends early.
     pub(crate) fn interrupt_device_scrub(&mut self, slot: Slot) {
         let scrub = self.scrubbing.as_mut().filter(|scrub| scrub.only == Some(slot));
         scrub.into_iter().for_each(|scrub| scrub.is_interrupted = true);
     }
 
-    /// Ends the scrub of a device, of which nothing is under way: it is over, or its device is
-    /// gone. The one of all devices goes on.
+    /// Ends the scrub of one device when nothing of it is under way: it is over, or the device is
+    /// gone. The scrub of all devices goes on.
     pub(super) fn end_device_scrub(&mut self, is_over: bool) {
         let known = self.device_scrub_status().filter(|_| is_over);
         self.device_scrub = known.map(|known| DeviceScrub { running: false, ..known });
         self.scrubbing = self.scrubbing.take().and_then(|scrub| scrub.aside).map(|aside| *aside);
         let Some(DeviceScrub { slot, found, left, .. }) = self.device_scrub else { return };
-        // What another scrub had found in its superblocks and maps was written again.
+        // Superblocks and maps of the device that another scrub had found bad were written again.
         self.forget_scrub_of(slot);
-        // Its wrong blocks were those of the device that it is a copy of.
+        // Its wrong blocks were those of the device that it was copied from.
         self.forget_errors(slot);
         self.event(EventKind::COPY_VERIFIED, Some(slot), found.saturating_sub(left));
         self.want_record_of_notes();
     }
 }
 
-/// Returns the number of parts of a device that its scrub found bad.
+/// Returns the number of parts of a device that a scrub of it found bad.
 fn parts_found(status: &ScrubStatus) -> u64 {
     let of_metadata = |bad: &BadMetadata| {
         u64::from(bad.superblocks)

@@ -1,4 +1,4 @@
-//! The part of a scrub that outlives its server: position, findings, times.
+//! The part of a scrub's state that survives a restart: position, findings, times.
 
 use super::metadata::Metadata;
 use super::{Engine, Scrubbing};
@@ -35,8 +35,8 @@ impl Scrubbing {
 }
 
 impl Engine {
-    /// Returns the state of the last scrub: of this session, or as the devices recorded it. One
-    /// that a stop or a crash has cut off waits.
+    /// Returns the state of the last scrub: of this session, or as the devices have recorded it.
+    /// One that a stop or a crash has cut off is paused.
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let Some(scrub) = self.whole_scrub() else {
             let total = u64::from(self.geometry.logical_stripes());
@@ -49,7 +49,7 @@ impl Engine {
         Some(ScrubStatus { repaired, left, ..scrub.status.clone() })
     }
 
-    /// Returns the scrub of all devices of this session, under way or set aside.
+    /// Returns this session's scrub of all devices, under way or suspended.
     fn whole_scrub(&self) -> Option<&Scrubbing> {
         let scrub = self.scrubbing.as_ref()?;
         if scrub.only.is_some() { scrub.aside.as_deref() } else { Some(scrub) }
@@ -60,7 +60,7 @@ impl Engine {
         if scrub.only.is_some() { scrub.aside.as_deref_mut() } else { Some(scrub) }
     }
 
-    /// Calls a function with the scrub under way and with the one that was set aside.
+    /// Calls a function for the scrub under way and for the suspended one.
     fn with_scrubs(&mut self, change: impl Fn(&mut Scrubbing)) {
         if let Some(scrub) = &mut self.scrubbing {
             change(scrub);
@@ -68,15 +68,15 @@ impl Engine {
         }
     }
 
-    /// Returns the numbers of stripes repaired and of bad stripes that could not be. Stripes that
-    /// users or another device have repaired since are neither.
+    /// Returns the numbers of stripes that were repaired, and of bad ones that could not be.
+    /// Stripes that users or another device have repaired since are in neither number.
     pub(super) fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
         let broken = scrub.beyond_repair.iter().filter(|logical| self.damage.is_broken(**logical)).count();
         let left = if scrub.status.repair { broken as u64 + scrub.unnamed } else { 0 };
         (scrub.before.0 + scrub.repaired, scrub.before.1 + left)
     }
 
-    /// Notes that a stripe is written again, from the rest of it or all of it by users.
+    /// Notes that a stripe is written again: by users, or from its other chunks.
     pub(crate) fn is_written_anew(&mut self, logical: u32, is_users: bool) {
         self.damage.mend(logical);
         self.with_scrubs(|scrub| scrub.repaired += u64::from(scrub.flagged.remove(&logical) && !is_users));
@@ -91,7 +91,7 @@ impl Engine {
         });
     }
 
-    /// Returns the note of the scrub of this session.
+    /// Returns the note of this session's scrub.
     pub(crate) fn scrub_note(&self) -> Option<ScrubNote> {
         let scrub = self.whole_scrub()?;
         let (position, status) = match scrub.outstanding {
@@ -131,8 +131,8 @@ impl Engine {
         })
     }
 
-    /// Forgets findings of a scrub on the superblocks, journal and maps of a device that is new
-    /// now.
+    /// Forgets what a scrub has found in the superblocks, journal and maps of a device that was
+    /// replaced.
     pub(crate) fn forget_scrub_of(&mut self, slot: Slot) {
         let Some(scrub) = self.whole_scrub_mut() else { return };
         let status = &mut scrub.status;
@@ -159,8 +159,8 @@ impl Engine {
         note.into_iter().for_each(|note| self.note(Note::Scrub(note), true));
     }
 
-    /// Goes on with a scrub that a stop or a crash has cut off; from the front, if it had not come
-    /// to the stripes.
+    /// Resumes a scrub that a stop or a crash has cut off; it begins again if it had not come to
+    /// the stripes.
     pub(crate) fn resume_scrub(&mut self) {
         let Some(note) = self.maps.notes().scrub else { return };
         if !matches!(note.state, ScrubState::Running | ScrubState::Paused) {

@@ -1,16 +1,15 @@
-//! The part of a scrub for a device's metadata: superblocks, journal, snapshot, and the text of the
-//! code.
+//! The scrub of a device's metadata: superblocks, journal, snapshot, and the text of the code.
 //!
-//! After an opening, and after a device has come, all three superblocks of every present device are
-//! whole. The opening writes two of them, and a device that comes gets three. Where an opening
-//! finds both places in front bad, the snapshot that follows writes all of them. So a place that a
-//! power failure tore is written again before a scrub judges it, and a bad one has been spoiled
-//! since. The newest place in front and the copy must agree with the engine; the other one must be
-//! whole.
+//! After an opening, and after a device was admitted, all three superblocks of every present device
+//! are whole. The opening writes two of them, and an admitted device gets three. If an opening
+//! finds both places in front bad, the snapshot that follows writes all three. So a place that a
+//! power failure has torn is written again before a scrub judges it, and a place that is bad then
+//! was damaged later. The newest place in front and the copy must agree with the engine; the other
+//! place must be whole.
 //!
-//! Of the journal the records behind the snapshot are judged: each must be whole, in its place, and
-//! the same as on the other devices. Older ones are not needed. A part that a snapshot writes while
-//! it is read is not judged.
+//! In the journal the records after the snapshot are judged: each must be whole, in its place, and
+//! the same as on the other devices. Older ones are not needed. A part that a snapshot overwrites
+//! while it is read is not judged.
 
 use crate::engine::{Engine, IoOwner};
 use crate::journal::definition_bytes;
@@ -20,23 +19,25 @@ use pantile_format::volume::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// Progress of a scrub in them.
+/// Progress of a scrub in the metadata.
 #[derive(Debug)]
 pub(super) struct Metadata {
-    /// Names the reads under way; reads of other names are of no scrub any more.
+    /// The name of the reads under way; reads with other names belong to no scrub any more.
     round: u64,
     stage: Stage,
     came: Vec<(Slot, usize, IoResult)>,
-    /// The newest session that any device has of a record, and those that each has.
+    /// By record, the newest session that any device has of it; and by device, the records that it
+    /// has.
     newest: BTreeMap<u64, Session>,
     records: BTreeMap<Slot, Vec<(u64, Session)>>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Of all devices, and the update of the superblock when they were asked for.
+    /// Superblocks of all devices, with the update number of the superblock when they were asked
+    /// for.
     Superblocks(Option<u64>),
-    /// The part being read, and those that come after it.
+    /// The part that is being read, and the parts after it.
     Parts(Option<Part>, VecDeque<(Slot, Kind)>),
     Over,
 }
@@ -53,14 +54,14 @@ enum Kind {
 struct Part {
     slot: Slot,
     content: Content,
-    /// The update of the superblock when it was begun.
+    /// The update number of the superblock when the part was begun.
     update: u64,
     pieces: VecDeque<(DeviceBlock, u32)>,
 }
 
 #[derive(Debug)]
 enum Content {
-    /// The live part of the ring, and the numbers of its first and last record.
+    /// The current part of the ring, and the numbers of its first and last record.
     Journal(Vec<u8>, u64, u64),
     Snapshot(Box<SnapshotDecoder>),
     Definition(Vec<u8>),
@@ -79,7 +80,7 @@ impl Content {
     }
 }
 
-/// The judgement of a part.
+/// The result of judging a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Good,
@@ -93,7 +94,7 @@ impl Metadata {
         Metadata { round, stage: Stage::Superblocks(None), came: Vec::new(), newest, records }
     }
 
-    /// Returns the state at the end.
+    /// Returns the state of a finished scrub.
     pub(super) fn over(round: u64) -> Metadata {
         Metadata { stage: Stage::Over, ..Metadata::new(round) }
     }
@@ -124,8 +125,8 @@ impl Engine {
                     self.scrubbed_devices().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
                 self.go_on_with(Stage::Parts(None, parts.collect()));
             }
-            // They were not asked for, or are being written: the content read may be of before and
-            // after.
+            // Superblocks were not asked for yet, or are being written, so that the content read
+            // may be from before and after.
             Stage::Superblocks(_) => {
                 if self.snapshots.is_pending() {
                     self.go_on_with(Stage::Superblocks(None));
@@ -194,12 +195,12 @@ impl Engine {
         self.scrub_part_done();
     }
 
-    /// Three blocks of each device, and without a limit of speed, so that snapshots do not outrun
-    /// them for ever.
+    /// Reads three blocks of each device, without a limit of speed: else new snapshots could
+    /// overtake the reads for ever.
     fn ask_for_superblocks(&mut self) {
         for slot in self.scrubbed_devices() {
             let zones = self.geometry.zones(slot);
-            // The newest in front, the copy, the other in front.
+            // The newest place in front, the copy, and the other place in front.
             let newest = self.snapshots.turn(slot) + 1;
             let places = [zones.superblock(newest), zones.superblock_copy(), zones.superblock(newest + 1)];
             for (index, at) in places.into_iter().enumerate() {
@@ -217,15 +218,15 @@ impl Engine {
                     if is_good { Verdict::Good } else { Verdict::Wrong }
                 }
                 IoResult::MediaError => Verdict::Unreadable,
-                // The superblock is lost.
+                // The device is lost.
                 _ => continue,
             };
             self.found_bad(*slot, verdict, |bad| bad.superblocks += 1);
         }
     }
 
-    /// Returns true if a device has the right superblock: in its newest place in front (0), in the
-    /// copy (1), or in the other place (2).
+    /// Returns true if a superblock is right for its device and place. Places are the newest in
+    /// front (0), the copy (1), or the other in front (2).
     fn is_superblock_of(&self, slot: Slot, index: usize, found: &Superblock) -> bool {
         let newest = self.snapshots.superblock();
         let now = (newest.session, newest.update);
@@ -237,7 +238,7 @@ impl Engine {
         is_its_own && if index < 2 { its == now } else { its <= now }
     }
 
-    /// Begins a part; `None`: the volume, or the device, has none.
+    /// Begins a part; `None`: the volume or the device does not have it.
     fn part(&self, slot: Slot, kind: Kind) -> Option<Part> {
         if !self.maps.is_present(slot) {
             return None;
@@ -247,7 +248,7 @@ impl Engine {
             Kind::Journal => {
                 let (before, from) =
                     self.snapshots.superblock().snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
-                // Blocks being written may still have rotten content of before, and are not judged.
+                // Blocks being written may still have old, rotten content, and are not judged.
                 let used = self.records.written().min(self.geometry.journal_blocks());
                 let (front, rest) = zones.record(from, used);
                 let content = Content::Journal(Vec::new(), before + 1, self.records.last().0);
@@ -279,7 +280,7 @@ impl Engine {
     fn judge_part(&mut self, part: Part) {
         let Part { slot, content, update, .. } = part;
         if update != self.snapshots.superblock().update || self.snapshots.is_under_way() {
-            // It is being written again, or the device was lost and has come back since.
+            // The part is being written again, or the device was lost and has come back since.
             return;
         }
         let kind = content.kind();
@@ -308,7 +309,8 @@ impl Engine {
         self.found_bad(slot, verdict, |bad| bad.mark(kind));
     }
 
-    /// Returns consecutive records, if all of them are whole and replay may take each.
+    /// Returns the number and session of consecutive records, if all of them are whole and can be
+    /// replayed.
     fn records_in(&self, bytes: &[u8], first: u64, last: u64) -> Option<Vec<(u64, Session)>> {
         let mut records = Vec::new();
         let mut at = 0;
@@ -330,11 +332,11 @@ impl Engine {
         Some(records)
     }
 
-    /// A device that has a record of an older session than another has one that was forgotten, and
-    /// lost the write of the one that counts.
+    /// Notes devices whose record is of an older session than the same record on another device.
+    /// Theirs was discarded, and they have lost the write of the valid one.
     ///
-    /// A scrub of one device compares nothing: if a record there could be such a one, a snapshot is
-    /// written, behind which none counts.
+    /// A scrub of one device compares nothing. If a record there could be a discarded one, a
+    /// snapshot is written, after which no older record counts.
     fn compare_records(&mut self) {
         let session = self.snapshots.superblock().session;
         let Some(scrub) = &mut self.scrubbing else { return };
@@ -351,7 +353,7 @@ impl Engine {
         }
     }
 
-    /// Notes bad metadata of a device that is still there.
+    /// Notes bad metadata of a device that is still present.
     fn found_bad(&mut self, slot: Slot, verdict: Verdict, note: impl FnOnce(&mut BadMetadata)) {
         if verdict == Verdict::Good || !self.maps.is_present(slot) {
             return;
@@ -388,7 +390,7 @@ impl Part {
         }
     }
 
-    /// Sets a verdict that nothing that follows changes.
+    /// Ends the part with a verdict that later pieces cannot change.
     fn end(&mut self, content: Content) {
         (self.content, self.pieces) = (content, VecDeque::new());
     }
@@ -408,7 +410,7 @@ impl BadMetadata {
     }
 }
 
-/// Returns the pieces, of at most 1 MiB, in which blocks are read.
+/// Returns the pieces of at most 1 MiB in which a run is read.
 fn pieces_of(run: BlockRun) -> impl Iterator<Item = (DeviceBlock, u32)> {
     let piece = move |from: u64| {
         let blocks = (run.blocks - from).min(PIECE_BLOCKS.into());

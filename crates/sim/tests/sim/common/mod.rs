@@ -1,13 +1,13 @@
-//! A toy volume to try the world with: the same blocks on every device, with room for faults of its
-//! own.
+//! A toy volume to test the simulation: the same blocks on every device, and bugs that can be
+//! planted.
 //!
-//! Each user block has two places on each device: a block of data and, behind it, one of metadata
-//! with block, version and checksum. A commit writes new versions to free places, flushes every
-//! device, then switches. So places in use are durable and never overwritten. A superblock, smaller
-//! than a sector, holds the session: a device with an older one missed a write, and its content
-//! does not count. (A loss needs no record: the others go on to newer versions.) Opening takes the
-//! newest verified version of each block, brings all devices to it, flushes, and only then begins a
-//! session. The tolerance of n devices is n - 1.
+//! Each user block has two places on each device: a block of data and, behind it, a block of
+//! metadata with block, version and checksum. A commit writes new versions to free places, flushes
+//! every device, then switches. So places in use are durable and never overwritten. A superblock,
+//! smaller than a sector, holds the session: a device with an older session missed a write, and its
+//! content does not count. (A loss needs no record: the others continue to newer versions.) Opening
+//! takes the newest verified version of each block, copies it to all devices, flushes, and only
+//! then begins a session. The tolerance of n devices is n - 1.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,16 +21,16 @@ use pantile_volume::{
 /// Blocks of the toy's volume.
 pub const USER_BLOCKS: u64 = 24;
 
-/// Blocks of its devices.
+/// Blocks of each device.
 pub const DEVICE_BLOCKS: u64 = 1 + 4 * USER_BLOCKS;
 
 /// Dirty blocks that start a commit.
 const DIRTY_MOST: usize = 12;
 
-/// Bug of a toy.
+/// A bug that can be planted in a toy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Answers a flush when all is written.
+    /// Answers a flush when everything is written but not flushed.
     AnswersBeforeFlush,
     /// Flushes all devices but the last.
     ForgetsOneFlush,
@@ -38,27 +38,27 @@ pub enum Bug {
     TrustsStaleDevice,
     /// Opens with the content of the first device, even an old one.
     ReadsStaleMirror,
-    /// Gives the block before in reads of many.
+    /// Returns the block before in reads of several blocks.
     GivesOtherBlock,
-    /// Gives versions whose data it does not verify.
+    /// Returns versions whose data it has not verified.
     TakesTornBlock,
-    /// Gives content of any checksum.
+    /// Returns content whatever its checksum is.
     DropsChecksum,
     /// Overwrites places in use.
     WritesInPlace,
     /// Serves after opening without bringing the devices to one state.
     SkipsCatchUp,
-    /// Lets a buffer go while it is written.
+    /// Releases a buffer while it is being written.
     ReleasesTooEarly,
     /// Keeps the buffers of overwritten blocks in memory.
     Leaks,
     /// Waits for a device that is gone.
     WaitsForever,
-    /// Goes through its blocks in the order of a table with a random hash.
+    /// Visits its blocks in the order of a table with a random hash.
     HashOrder,
 }
 
-/// A mirror of one or more devices.
+/// A toy volume: a mirror of one or more devices.
 pub struct Toy {
     bug: Option<Bug>,
     devices: u32,
@@ -69,8 +69,8 @@ pub struct Toy {
     actions: VecDeque<Action>,
     next: u64,
     ios: BTreeMap<IoId, Purpose>,
-    /// Verified versions when the volume was opened: (block, place) -> version and the devices that
-    /// hold it.
+    /// Versions that were verified when the volume was opened: (block, place) -> devices that have
+    /// it, and its version.
     found: BTreeMap<(u64, u64), BTreeMap<Slot, Meta>>,
     sessions: BTreeMap<Slot, u64>,
     copies: Vec<Copy>,
@@ -78,13 +78,13 @@ pub struct Toy {
     version: u64,
     dirty: BTreeMap<u64, Operand>,
     commit: BTreeMap<u64, Operand>,
-    /// Target of the commit: place, version and checksum per device.
+    /// The targets of the commit: place, version and checksum for each device.
     targets: BTreeMap<u64, InUse>,
     waiters: Vec<RequestId>,
     commit_waiters: Vec<RequestId>,
     held: VecDeque<(RequestId, Request)>,
     reads: BTreeMap<RequestId, UserRead>,
-    /// Holders of a buffer beyond the first.
+    /// The number of holders of a buffer beyond the first.
     more_holders: BTreeMap<BufferId, u32>,
 }
 
@@ -127,7 +127,7 @@ struct InUse {
     sums: BTreeMap<Slot, u64>,
 }
 
-/// A block that devices lack.
+/// A block that some devices lack.
 struct Copy {
     block: u64,
     from: InUse,
@@ -136,7 +136,7 @@ struct Copy {
     tried: BTreeSet<Slot>,
 }
 
-/// A block of a user's read under way.
+/// A block of a user's read that is under way.
 struct BlockRead {
     request: RequestId,
     index: usize,
@@ -179,7 +179,7 @@ impl Meta {
 }
 
 impl Toy {
-    /// Makes or opens one.
+    /// Makes or opens a toy.
     pub fn start(start: Start<'_>, bug: Option<Bug>) -> Result<Toy, Refusal> {
         if start.session == 0 {
             let superblock = pantile_sim::Content::of_bytes(&sealed(&[1]));
@@ -214,7 +214,7 @@ impl Toy {
         Ok(toy)
     }
 
-    /// The world that suits a toy.
+    /// Returns the world for a toy.
     pub fn config(devices: u32) -> Config {
         let mut config = Config::small(devices, DEVICE_BLOCKS, USER_BLOCKS, devices - 1);
         config.faults.retain(|fault| !matches!(fault, Fault::Returns | Fault::Replaced));
@@ -292,7 +292,7 @@ impl Toy {
         self.actions.push_back(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
     }
 
-    /// Takes the newest version of each block and brings every device to it.
+    /// Takes the newest version of each block and copies it to every device.
     fn choose(&mut self) {
         self.phase = Phase::Copying;
         (0..USER_BLOCKS).for_each(|block| self.choose_for(block));
@@ -326,8 +326,8 @@ impl Toy {
         if zeros { self.copy(index) } else { self.read_copy(index) }
     }
 
-    /// The only good copy of a version has gone bad since it was found; so the version was promised
-    /// to no user.
+    /// Gives up a version whose only good copy has gone bad since it was found: no user was
+    /// promised that version.
     fn forget(&mut self, index: usize) {
         let Copy { block, ref from, ref mut to, .. } = self.copies[index];
         let place = from.place;
@@ -379,7 +379,7 @@ impl Toy {
         }
     }
 
-    /// Old content of a device that missed a write must not be found later.
+    /// Overwrites old content of a device that missed a write, so that it cannot be found later.
     fn spoil_the_forgotten(&mut self) {
         let stale: Vec<Slot> =
             self.present.iter().copied().filter(|slot| !self.sessions.contains_key(slot)).collect();
@@ -416,7 +416,7 @@ impl Toy {
         }
     }
 
-    /// Everything of the phase is done when only users' reads are under way.
+    /// Continues: everything of the phase is done when only users' reads are under way.
     fn advance(&mut self) {
         if self.ios.values().any(|purpose| !matches!(purpose, Purpose::UserRead(..))) {
             return;
@@ -570,7 +570,7 @@ impl Toy {
                 (first..first + count).for_each(|block| self.put(block, Operand::Zeros));
                 self.actions.push_back(Action::Reply(id, Reply::Done));
             }
-            // It has no epochs.
+            // A toy has no epochs.
             _ => self.waiters.push(id),
         }
         self.begin_commit();
@@ -603,7 +603,7 @@ impl Toy {
         let Some(from) = self.in_use.get(&block).filter(|in_use| !in_use.zeros).cloned() else {
             return self.found_block(request, index, Some(Operand::Zeros));
         };
-        // Readers are spread over the devices.
+        // Reads are spread over the devices.
         let mut slots: Vec<Slot> =
             from.sums.keys().copied().filter(|slot| self.present.contains(slot)).collect();
         let turn = request.0 as usize % slots.len().max(1);
@@ -700,7 +700,7 @@ impl Toy {
             return self.found_block(read.request, read.index, Some(Operand::Buffer(buffer)));
         }
         self.release(Operand::Buffer(buffer));
-        // Another version may have come into use, and this one been overwritten.
+        // Another version may be in use now, and this one overwritten.
         match self.in_use.get(&read.block) == Some(&read.from) {
             true => drop(read.tried.insert(slot)),
             false => read.tried.clear(),
@@ -730,7 +730,7 @@ impl Engine for Toy {
                 self.write_copy(job.0 as usize, &sums);
             }
             Event::Computed(_, Computed { checksums: sums, .. }) => self.write_commit(&sums),
-            // It catches devices up when it is started, and does not scrub.
+            // A toy catches devices up when it is started, and does not scrub.
             Event::DeviceCame(..)
             | Event::Scrub(..)
             | Event::Settle

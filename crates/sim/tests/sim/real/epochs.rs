@@ -1,4 +1,4 @@
-//! Worlds with epochs of delayed parity, and one volume that a test leads through an epoch.
+//! Worlds with epochs of delayed parity, and a volume that a test drives through an epoch.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 
@@ -8,8 +8,8 @@ use pantile_sim::{self as sim, Ask, Data, Failure, Stats, Told, World};
 use pantile_volume::{EpochId, Event, Slot, UserBlock, Volume};
 use std::collections::BTreeSet;
 
-/// Every shape in every weather, with more places in some, because epochs need them, and less
-/// memory in most, because blocks in memory are not lost.
+/// Makes every shape in every weather. Some have more places, because epochs need them; most have
+/// less memory, because blocks in memory are not lost.
 pub fn worlds() -> Vec<Real> {
     let world = |(index, (faults, shape)): (usize, (&&[sim::Fault], &Shape))| {
         let spare_stripes = shape.spare_stripes + [0, 4, 12][index % 3];
@@ -33,7 +33,7 @@ pub fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     })
 }
 
-/// One volume, one request after the other.
+/// One volume that gets one request after the other.
 pub struct Bench {
     pub real: Real,
     pub world: World,
@@ -41,7 +41,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// With every block `old`, and no memory for epochs.
+    /// Makes a volume in which every block is `old`, without memory for epochs.
     pub fn new(code: &'static str) -> Bench {
         let shape = Shape { code, spare_stripes: 12, ..SHAPES[0] };
         let real = Real::new(&shape, &[]);
@@ -104,15 +104,16 @@ fn lost_of(told: &Told) -> BTreeSet<u64> {
     }
 }
 
-/// Each device in turn: the blocks that it alone had are named, and no others are lost; written
-/// again the epoch can be sealed.
+/// Loses each device in turn: exactly the blocks that it alone had are reported as lost. Once these
+/// are written again the epoch can be sealed.
 pub fn losses_are_exact(code: &'static str) {
     let slots = Bench::new(code).real.geometry.slots() as u32;
     let mut losses = 0;
     for slot in 0..slots {
         let mut bench = Bench::new(code);
         let epoch = bench.begin(1 << 20);
-        // Some of every stripe: no parity can be written, and no block stays in memory.
+        // A part of every stripe is written: no parity can be made from memory, and no block stays
+        // in memory.
         let all = bench.real.geometry.user_blocks();
         let written: Vec<u64> = (0..all).filter(|block| block % 3 != 0).collect();
         written.iter().for_each(|&block| bench.write(epoch, block, true));

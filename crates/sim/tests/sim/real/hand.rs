@@ -1,10 +1,10 @@
-//! A volume that a test leads by the hand.
+//! A volume that a test drives step by step.
 
 use super::{Driven, Real, Shape};
 use pantile_sim::{self as sim, Ask, Data, Engine, Kill, Lie, Told, World};
 use pantile_volume::{Event, UserBlock};
 
-/// A volume in the hand: events one by one, no faults.
+/// A volume that gets events one by one, without faults.
 pub struct Hand {
     pub real: Real,
     pub world: World,
@@ -25,7 +25,7 @@ impl Hand {
         hand
     }
 
-    /// Begins to open it after a power failure.
+    /// Begins to open the volume after a power failure.
     pub fn begin_again(&mut self) {
         self.world.kill(Kill::Power);
         self.sessions += 1;
@@ -39,7 +39,7 @@ impl Hand {
         self.rest(None);
     }
 
-    /// Opens it after a power failure to be read only.
+    /// Opens the volume read only after a power failure.
     pub fn open_to_read(&mut self) {
         self.world.kill(Kill::Power);
         self.volume = self.real.make_to_read(self.world.disks());
@@ -83,7 +83,7 @@ impl Hand {
         self.rest(Some(event)).expect("it is answered")
     }
 
-    /// All blocks are this byte, and that is durable.
+    /// Writes this byte to all blocks, and makes that durable.
     pub fn fill(&mut self, byte: u8) {
         let contents = vec![[byte; 16]; self.real.config.user_blocks as usize];
         let written = self.ask(&Ask::Write { first: UserBlock(0), contents, durable: true });
@@ -94,7 +94,7 @@ impl Hand {
         self.ask(&Ask::Read { first: UserBlock(0), count: self.real.config.user_blocks as u32 })
     }
 
-    /// The content of each block, if it is recoverable.
+    /// Returns the content of each block; `None`: it cannot be recovered.
     pub fn read_each(&mut self) -> Vec<Option<Data>> {
         let one = |told| match told {
             Told::Blocks(blocks) => Some(blocks[0].unwrap_or([0; 16])),

@@ -1,4 +1,4 @@
-//! The volume itself, in worlds of many shapes.
+//! The volume itself in worlds of many shapes.
 
 pub mod epochs;
 pub mod hand;
@@ -22,20 +22,20 @@ pub struct Driven {
     pub volume: Volume,
     /// True if all maps are checked after each event.
     pub checks: bool,
-    /// True if its devices only have crashes: none may be blamed for wrong blocks.
+    /// True if the devices only have crashes: then none may be blamed for wrong blocks.
     pub is_sound: bool,
-    /// Seconds since 1970 at its last idle event; each one is half an hour later, so that blocks in
-    /// the log become old. `None`: time stands still.
+    /// Seconds since 1970 at its last idle event. Each idle event is half an hour after the one
+    /// before, so that blocks in the log become old. `None`: time stands still.
     clock: Option<i64>,
-    /// Stripes that it has patched and that are in [`PATCHED`].
+    /// The number of stripes that the volume has patched and that [`PATCHED`] counts already.
     patched: u64,
 }
 
-/// Stripes that volumes of this process have patched.
+/// The number of stripes that volumes of this process have patched.
 pub static PATCHED: AtomicU64 = AtomicU64::new(0);
 
 impl Driven {
-    /// The status of the volume while it serves.
+    /// Returns the status of the volume while it serves.
     pub fn status(&self) -> Option<Status> {
         self.volume.status()
     }
@@ -101,11 +101,11 @@ impl sim::Engine for Driven {
     }
 }
 
-/// The numbers of a volume, and the most blocks of a request.
+/// The parameters of a volume, and the most blocks of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub code: &'static str,
-    /// Rotated where columns can change places, unless given.
+    /// `None`: rotated if the columns of the code are interchangeable, else fixed.
     pub placement: Option<Placement>,
     pub element_blocks: u32,
     pub logical_stripes: u32,
@@ -128,7 +128,8 @@ pub const fn usual(code: &'static str) -> Shape {
     }
 }
 
-/// Columns of unlike rows, general coefficients, and relations that name no parity.
+/// A code whose columns have different numbers of rows, with general coefficients, and with
+/// relations that do not name their parity.
 const CODE_FILE: &str = "pantile-code 1
 name triangle
 columns 6
@@ -143,7 +144,7 @@ order [0][1] [0][0] [0][2]
 parity [0][4] [0][5]
 ";
 
-/// Worlds of every kind of code, and of numbers at their limits.
+/// Shapes for every kind of code, and with parameters at their limits.
 pub const SHAPES: [Shape; 23] = [
     usual("mirror:3"),
     usual("raid5:2"),
@@ -158,7 +159,7 @@ pub const SHAPES: [Shape; 23] = [
     usual(CODE_FILE),
     usual("mirror:2"),
     Shape { element_blocks: 4, ..usual("raid0:1") },
-    // The least ring, and records so long that most go around its end.
+    // The smallest ring, with records so long that most wrap around its end.
     Shape { element_blocks: 64, logical_stripes: 3, journal_blocks: 16, blocks_most: 96, ..usual("raid5:2") },
     Shape {
         element_blocks: 64,
@@ -168,21 +169,21 @@ pub const SHAPES: [Shape; 23] = [
         blocks_most: 64,
         ..usual("mirror:3")
     },
-    // A log of one row, of none, and one that holds more than the stripes do.
+    // A log of one row, no log, and a log that holds more than the stripes do.
     Shape { log_rows: 1, ..usual("raid6:2") },
     Shape { log_rows: 0, ..usual("raid5:3") },
     Shape { log_rows: 64, blocks_most: 3, ..usual("raid6:2") },
-    // One spare stripe, and many.
+    // One spare stripe, and many spare stripes.
     Shape { spare_stripes: 1, ..usual("raid6:2") },
     Shape { spare_stripes: 20, logical_stripes: 4, log_rows: 2, ..usual("raid5:2") },
-    // Columns that stay on their devices, and that move by two.
+    // A placement that is fixed, and one that rotates by two.
     Shape { placement: Some(Placement::Fixed), ..usual("shec:4,3,2") },
     Shape { placement: Some(Placement::Fixed), ..usual("raid6:3") },
     Shape { placement: Some(Placement::Rotated { step: 2 }), ..usual("lrc:4,2,1") },
 ];
 
-/// Worlds in which single blocks are patched: stripes that are wide, or whose chunks are long, and
-/// a log of a few rows.
+/// Shapes in which single blocks are patched: wide stripes or long chunks, with a log of a few
+/// rows.
 pub const PATCHED_SHAPES: [Shape; 8] = [
     patched("raid5:6", 8, 12, 3),
     patched("raid6:8", 4, 16, 2),
@@ -190,7 +191,7 @@ pub const PATCHED_SHAPES: [Shape; 8] = [
     patched("raid6:4", 16, 20, 2),
     patched("raidq:6+3", 16, 24, 4),
     patched("xcode:5", 4, 20, 3),
-    // The least spare, and one block of a chunk at a time.
+    // The smallest number of spare stripes, and writes of single blocks.
     Shape { spare_stripes: 1, ..patched("rs:5+2", 16, 16, 1) },
     patched("lrc:8,2,1", 32, 20, 6),
 ];
@@ -200,13 +201,13 @@ const fn patched(code: &'static str, element_blocks: u32, log_rows: u32, blocks_
     Shape { element_blocks, logical_stripes, log_rows, blocks_most, journal_blocks, ..usual(code) }
 }
 
-/// Each of these shapes in every weather.
+/// Makes each of these shapes in every weather.
 pub fn patched_worlds() -> Vec<Real> {
     let shapes = WEATHERS.iter().flat_map(|faults| PATCHED_SHAPES.iter().map(move |shape| (faults, shape)));
     let world = |(number, (faults, shape)): (usize, (&&[Fault], &Shape))| {
         let dirty_mark = [None, Some(4)][(number + number / PATCHED_SHAPES.len()) % 2];
         let mut real = Real { dirty_mark, ..Real::new(shape, faults) };
-        // An idle volume merges the log.
+        // An idle volume merges its log.
         real.config.idles = number % 4 == 3;
         real.config.requests = 500;
         real
@@ -214,7 +215,7 @@ pub fn patched_worlds() -> Vec<Real> {
     shapes.enumerate().map(world).collect()
 }
 
-/// Faults beside crashes.
+/// The faults other than crashes in each weather.
 pub const WEATHERS: [&[Fault]; 6] = [
     &[],
     &[Fault::Gone, Fault::Slow],
@@ -228,11 +229,12 @@ pub const WEATHERS: [&[Fault]; 6] = [
 pub struct Real {
     pub geometry: Geometry,
     pub config: Config,
-    /// True if devices with crashes alone must not be blamed.
+    /// True if devices that only have crashes must not be blamed.
     pub watches: bool,
-    /// Blocks of epochs in memory, if not as many as usual.
+    /// The limit of epochs' blocks in memory; `None`: the default.
     pub epoch_blocks: Option<usize>,
-    /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
+    /// The number of dirty blocks that start a commit; `None`: the default, which no small world
+    /// reaches.
     pub dirty_mark: Option<usize>,
 }
 
@@ -290,13 +292,14 @@ impl Real {
         Ok(Driven { volume, checks: true, is_sound: false, clock: None, patched: 0 })
     }
 
-    /// As [`Real::make`] does. Devices that only have crashes must not be blamed for wrong blocks.
+    /// Makes a volume like [`Real::make`]. Devices that only have crashes must not be blamed for
+    /// wrong blocks.
     pub fn make_watched(&self, start: Start<'_>) -> Result<Driven, Refusal> {
         let is_sound = self.watches && self.config.faults.is_empty();
         Ok(Driven { is_sound, clock: Some(0), ..self.make(start)? })
     }
 
-    /// Opens it without a session.
+    /// Opens the volume read only.
     pub fn make_to_read(&self, disks: &[sim::Disk]) -> Driven {
         let there: Vec<bool> = disks.iter().map(sim::Disk::is_present).collect();
         Driven {
@@ -318,8 +321,8 @@ impl Real {
         Ok(())
     }
 
-    /// The worlds before idle events, direct reads and commits of the engine's own: their failed
-    /// seeds fail there again.
+    /// Returns the world without idle events, direct reads and commits that the engine starts
+    /// itself: it is the world in which some older seeds failed.
     pub fn in_the_old_world(mut self) -> Real {
         (self.config.idles, self.config.direct_reads, self.dirty_mark) = (false, false, None);
         self
@@ -331,12 +334,12 @@ impl Real {
     }
 }
 
-/// Every shape in every weather.
+/// Makes every shape in every weather.
 pub fn all_worlds() -> Vec<Real> {
     let worlds = WEATHERS.iter().flat_map(|faults| SHAPES.iter().map(|shape| Real::new(shape, faults)));
     let marked = |(number, real): (usize, Real)| {
         let stripe = real.geometry.stripe_blocks() as usize;
-        // Of a few stripes, and of a part of one.
+        // Commits start at a few stripes, or at a part of one.
         Real {
             dirty_mark: [None, Some(2 * stripe), None, Some(stripe / 2)]
                 [(number + number / SHAPES.len()) % 4],
@@ -350,9 +353,8 @@ thread_local! {
     static IS_HUSHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of the engine are reported as failures of their seed, not as noise: those of this test,
-/// and of the threads without a name that seeds are shared out to. Other tests of this process are
-/// left as they are.
+/// Silences panics of this test, and of threads without a name, which run its seeds: they are
+/// reported as failures of their seed. Panics of other tests in this process are still printed.
 pub fn hush() {
     static HOOK: Once = Once::new();
     IS_HUSHED.set(true);
@@ -371,7 +373,7 @@ pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// Sends a volume an event and continues until it rests; returns the last answer to a user.
+/// Sends a volume an event and continues until it is at rest; returns the last answer to a user.
 pub fn rest(world: &mut sim::World, volume: &mut Volume, mut event: Option<Event>) -> Option<sim::Told> {
     let mut told = None;
     loop {

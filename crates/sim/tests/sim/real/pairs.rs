@@ -12,7 +12,7 @@ pub fn any_more(hand: &Hand) -> u32 {
     hand.volume.volume.margin().map_or(0, |margin| margin.any_more)
 }
 
-/// The content of stripes and of one block in the log.
+/// Returns the content: that of the stripes, with one block from the log.
 pub fn content(hand: &Hand) -> Told {
     match hand.filled_with(1) {
         Told::Blocks(mut blocks) => {
@@ -23,7 +23,7 @@ pub fn content(hand: &Hand) -> Told {
     }
 }
 
-/// Loses two disks that share copies, and puts blank ones in their places.
+/// Loses two disks that share copies, and puts `found` ones in their place.
 pub fn with_new_disks(shape: &Shape, found: Found) -> Hand {
     let mut hand = Hand::new(shape);
     hand.fill(1);
@@ -41,8 +41,8 @@ pub fn with_new_disks(shape: &Shape, found: Found) -> Hand {
     hand
 }
 
-/// Takes a disk away with the power after some steps, and opens the volume without it. Returns the
-/// margin before, and the volume; `None`: the rebuild ends in fewer steps.
+/// Removes a disk together with a power failure after some steps, and opens the volume without it.
+/// Returns the margin before, and the volume; `None`: the rebuild ends in fewer steps.
 fn without_one_more(found: Found, steps: usize) -> Option<(u32, Hand)> {
     let mut hand = with_new_disks(&SMALL, found);
     if !(0..steps).all(|_| hand.step()) {
@@ -58,9 +58,9 @@ fn without_one_more(found: Found, steps: usize) -> Option<(u32, Hand)> {
     Some((margin, hand))
 }
 
-/// Takes one of the disks that the margin gives away, with the power, at every step: another one at
-/// each step. Returns the steps at which one could be taken, and those of them at which content
-/// was lost.
+/// Removes a disk together with a power failure at every step at which the margin allows it: a
+/// different disk at each step. Returns the number of steps at which one was removed, and those of
+/// them at which content was lost.
 pub fn one_more_is_lost_at_every_step(found: Found) -> (usize, Vec<usize>) {
     let (mut taken, mut lost) = (0, Vec::new());
     for (steps, (margin, mut hand)) in (0..).map_while(|steps| without_one_more(found, steps)).enumerate() {

@@ -32,7 +32,7 @@ pub fn open_alone(hand: &mut Hand, side: &[u32]) {
     hand.open_again();
 }
 
-/// Puts in a device from elsewhere.
+/// Replaces a device by one from elsewhere.
 pub fn put_in(hand: &mut Hand, slot: u32, disk: &Disk) {
     hand.world.kill(Kill::Power);
     hand.world.disks_mut()[slot as usize] = disk.clone();
@@ -41,7 +41,7 @@ pub fn put_in(hand: &mut Hand, slot: u32, disk: &Disk) {
     }
 }
 
-/// Returns true if two halves of a mirror that each ran alone are refused.
+/// Returns true if two halves of a mirror that ran separately are refused.
 pub fn halves_are_refused() -> bool {
     let mut hand = Hand::new(&Shape { code: "mirror:2", ..SHAPE });
     hand.fill(1);

@@ -1,4 +1,4 @@
-//! Volumes of a few places and requests, of which every crash can be tried.
+//! Volumes of a few places and requests, so that every crash can be tried.
 
 use super::{Real, Shape};
 use pantile_sim::{Exhausted, Failure, exhaust};

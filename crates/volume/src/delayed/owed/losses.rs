@@ -1,4 +1,4 @@
-//! Losses, returns and wrong answers of devices, for stripes with pending parity.
+//! Lost and returning devices and their wrong answers, for stripes with pending parity.
 
 use super::OwedId;
 use crate::engine::Engine;
@@ -6,7 +6,8 @@ use crate::{IoResult, Slot};
 use std::collections::BTreeSet;
 
 impl Engine {
-    /// Sorts a stripe: with those that have lost something, or with those whose parity can be made.
+    /// Lists a stripe among those that have lost something, or among those whose parity can be
+    /// made.
     pub(super) fn look_at_losses(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         let Some(known) = self.delayed.epochs.get_mut(&owed.epoch) else { return };
@@ -22,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// Loses blocks of a stripe that can neither be read from the devices nor computed.
+    /// Notes blocks of a stripe as lost that can neither be read from the devices nor computed.
     pub(super) fn lose_blocks(&mut self, id: OwedId, blocks: &[usize]) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         let gone: Vec<usize> = blocks.iter().copied().filter(|at| owed.content[*at].is_none()).collect();
@@ -34,7 +35,7 @@ impl Engine {
         self.look_at_losses(id);
     }
 
-    /// Loses a device, with the blocks that it alone had.
+    /// Notes the loss of a device, and of the blocks that it alone had.
     pub(crate) fn lose_owed(&mut self, slot: Slot) {
         let ids: Vec<OwedId> = self.delayed.stripes.keys().copied().collect();
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
@@ -57,8 +58,8 @@ impl Engine {
         }
     }
 
-    /// Lets devices take part again: they lack their parts of stripes that were settled without
-    /// them.
+    /// Notes that devices are admitted again: they lack their parts of stripes that were settled
+    /// without them.
     pub(crate) fn admitted_to_owed(&mut self) {
         let ids: Vec<OwedId> = self.delayed.stripes.keys().copied().collect();
         let present = self.present();
@@ -74,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Notes a block that was read from its place in the epoch and is wrong.
+    /// Notes that a block which was read from the epoch's own cell is wrong.
     pub(crate) fn rotted(&mut self, id: OwedId, at: usize, expected: u64, slot: Slot, result: &IoResult) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         if owed.dropped || owed.sums[at] != Some(expected) || !owed.held[at] {

@@ -9,7 +9,7 @@ use pantile_plan::CellSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Engine {
-    /// Makes the parity of a stripe durable-to-be: everything that it lacks is written.
+    /// Begins to settle a stripe: makes its parity, and writes everything that devices lack of it.
     pub(crate) fn settle_owed(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         if !owed.is_idle() || owed.settled || owed.dropped || !owed.lost.is_empty() {
@@ -20,7 +20,7 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// Returns true if the stripe's parity is known and memory has all that present devices lack.
+    /// Returns true if the parity is known and memory has everything that present devices lack.
     fn has_all_that_lacks(&self, owed: &Owed) -> bool {
         owed.has_parity
             && owed.sums.iter().all(Option::is_some)
@@ -30,7 +30,8 @@ impl Engine {
             })
     }
 
-    /// Asks for blocks that are not in memory: from the epoch's own cells, or from before.
+    /// Asks for blocks that are not in memory: from the epoch's own cells, or from before the
+    /// epoch.
     pub(super) fn gather_owed(&mut self, id: OwedId) {
         let data = self.data_indexes();
         let is_data: BTreeSet<usize> = data.iter().copied().collect();
@@ -116,7 +117,8 @@ impl Engine {
         }
     }
 
-    /// Blocks of the epoch's own were read back, or could not be.
+    /// Takes blocks that were read back from the epoch's own cells, or notes that they are
+    /// unreadable.
     pub(crate) fn owed_run_read(&mut self, id: OwedId, number: usize, slot: Slot, result: &IoResult) {
         let Some(run) = self.act_on(id, |activity| std::mem::take(&mut activity.runs[number])) else {
             return;
@@ -137,7 +139,8 @@ impl Engine {
             }
             activity.bad.insert(at);
             if !is_current {
-                // Written in between: of a later version, with which all of this ends in nothing.
+                // The block was written in between; the activity is of an older version and will
+                // come to nothing.
                 self.io.release(buffer);
                 continue;
             }
@@ -163,7 +166,8 @@ impl Engine {
         }
     }
 
-    /// Goes on when all answers are here: asks for more, computes, or finds that something is lost.
+    /// Continues when all answers are here: asks for more, computes, or notes that something is
+    /// lost.
     fn gathered_owed(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         if owed.dropped || owed.activity.as_ref().is_some_and(|activity| activity.version != owed.version) {
@@ -179,7 +183,7 @@ impl Engine {
         if self.act_on(id, |activity| activity.outstanding) != Some(1) {
             return self.owed_part_done(id);
         }
-        // The guard stays with the computation.
+        // The one outstanding part that guarded the gathering is the computation from now on.
         let Some(recovery) = self.recovery_of(id) else { return self.end_activity(id) };
         if recovery.is_empty() && self.act_on(id, |activity| activity.kind) == Some(Kind::Recall) {
             return self.end_activity(id);
@@ -195,7 +199,7 @@ impl Engine {
         let owed = self.delayed.stripes.get(&id)?;
         let have = owed.activity.as_ref()?.have.clone();
         let has_parity = owed.has_parity;
-        // Only the epoch's own writes are worth to be recalled.
+        // A recall needs only the blocks that the epoch itself has written.
         let recalls = owed.activity.as_ref().is_some_and(|activity| activity.kind == Kind::Recall);
         let is_wanted = |at: usize| !recalls || owed.own[at];
         let wanted_data: Vec<usize> = data.iter().copied().filter(|&at| is_wanted(at)).collect();
@@ -227,7 +231,7 @@ impl Engine {
             }
         }
         if !lost.is_empty() {
-            // Blocks written in between are not lost.
+            // Blocks that were written in between are not lost.
             let owed = self.delayed.stripes.get_mut(&id)?;
             owed.lost.extend(owed.activity.iter().flat_map(|activity| &activity.groundless));
             self.lose_blocks(id, &lost);
@@ -294,14 +298,14 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// Parity is made, or was there: everything that a present device lacks is written.
+    /// Parity is computed, or memory had it: writes everything that a present device lacks.
     fn encoded_owed(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         let (dropped, version) = (owed.dropped, owed.version);
         let mut wrong = Vec::new();
         let Some(activity) = &mut owed.activity else { return };
         let recalls = activity.kind == Kind::Recall;
-        // Parity that memory had before is made again only with something that was lost.
+        // Parity that memory had is computed again only together with something that was lost.
         let mut spare = Vec::new();
         for &(at, buffer) in &activity.made {
             spare.extend(activity.have[at].replace(Operand::Buffer(buffer)));

@@ -1,4 +1,5 @@
-//! Writing a stripe: dirty or lacking blocks go to their cells, and the new state is noted.
+//! Writing a stripe: blocks that are dirty or that a device lacks go to their cells, and the new
+//! state is noted.
 
 use super::{Activity, Kind, Owed, OwedId, Phase};
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -6,7 +7,7 @@ use crate::{Action, Compute, DeviceBlock, Operand, Piece, Seed, Slot, Urgency};
 use std::collections::BTreeSet;
 
 impl Engine {
-    /// A request has written to a stripe.
+    /// Notes that a request has written to a stripe.
     pub(crate) fn owed_written(&mut self, id: OwedId) {
         self.delayed.writes += 1;
         let version = self.delayed.writes;
@@ -18,15 +19,15 @@ impl Engine {
         self.fill_if_whole(id);
     }
 
-    /// Begins parity of a stripe whose data are all in memory.
+    /// Begins to compute the parity of a stripe whose data are all in memory.
     fn fill_if_whole(&mut self, id: OwedId) {
         let data = self.data_indexes();
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         let is_whole = data.iter().all(|&at| owed.content[at].is_some());
         if owed.is_idle() && is_whole && !owed.has_parity && !owed.dirty.is_empty() {
-            // All of it goes to the devices now, and parity with it, chunk after chunk, without
-            // positioning. If a part is there already, parity waits for the end: headers are stored
-            // apart from the data, and the writer would wait for them.
+            // All data go to the devices now, with the parity, chunk after chunk, without seeks. If
+            // a part of the data is there already, parity waits for the end: headers are stored
+            // apart from the data, and the user would wait for those writes too.
             let at_once = owed.dirty.len() == data.len();
             self.begin_activity(id, if at_once { Kind::Settle } else { Kind::Fill });
             self.encode_owed(id);
@@ -34,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// Writes dirty blocks.
+    /// Begins to write the dirty blocks of a stripe.
     pub(crate) fn write_owed(&mut self, id: OwedId) {
         self.fill_if_whole(id);
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
@@ -64,8 +65,8 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// Writes the blocks of an activity: dirty ones, and after a computation others that a device
-    /// lacks.
+    /// Writes the blocks of an activity: the dirty ones, and after a computation also others that a
+    /// device lacks.
     pub(super) fn write_activity(&mut self, id: OwedId, encoded: bool) {
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
@@ -130,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// Ends the activity of a stripe, which is done or came to nothing.
+    /// Ends the activity of a stripe, which is done or has become obsolete.
     pub(super) fn end_activity(&mut self, id: OwedId) {
         let blocks = self.owed_blocks() as u64;
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
@@ -170,8 +171,8 @@ impl Engine {
                     self.delayed.memory.count_data(None, owed.content[at]);
                 }
             }
-            // A lost device's blocks, and those computed in their place, stay in memory until all
-            // is settled.
+            // Blocks of a lost device stay in memory until the stripe is settled, and so do those
+            // computed in their place.
             for &at in
                 data.iter().filter(|&&at| owed.known[at] && !owed.held[at] && !owed.dirty.contains(&at))
             {
@@ -205,7 +206,7 @@ impl Engine {
         waiting.into_iter().for_each(|(request, index)| self.resolve_within(request, vec![index]));
     }
 
-    /// Writes of a stripe were reported.
+    /// Notes that the writes of a stripe were reported.
     fn note_written(
         &mut self,
         owed: &mut Owed,
@@ -214,7 +215,7 @@ impl Engine {
         present: &BTreeSet<Slot>,
     ) {
         if owed.generation != activity.generation {
-            // All of it is written again.
+            // The stripe has another generation since: all of it is written again.
             let wasted = activity.kind == Kind::Settle;
             self.count_wasted(owed.epoch, wasted);
             return;
@@ -244,7 +245,7 @@ impl Engine {
             }
         }
         if activity.kind == Kind::Settle {
-            // Content from before is the epoch's from now on.
+            // Content from before the epoch belongs to the epoch from now on.
             let mut new = 0;
             for &at in data {
                 if !std::mem::replace(&mut owed.known[at], true) {
@@ -273,10 +274,11 @@ impl Engine {
         }
     }
 
-    /// A stripe of which every device that is present has everything is settled, and leaves memory.
+    /// Marks a stripe as settled if every present device has all of its chunk, and releases its
+    /// memory.
     pub(crate) fn settled_if_so(&mut self, id: OwedId) {
         if self.delayed.stripes.get(&id).is_some_and(|owed| owed.has_parity && !owed.recalled) {
-            // Data that were written go; those that a lost device should have can be computed once
+            // Data that were written leave memory; those of a lost device can be computed once
             // parity is written.
             self.release_held(id);
         }
