@@ -63,8 +63,8 @@ pub(super) fn sets(columns: usize, lost: usize) -> u64 {
 pub(super) fn of_plans(code: &Code, sets: u64, lost: usize, nodes_most: u64) -> u64 {
     const PLAN_STEPS: u64 = 2_000;
     const NODE_STEPS: u64 = 500;
-    // With one row, the search chooses which of the remaining columns are not read: as many as
-    // there are more equations than lost columns.
+    // With one row, the search chooses which of the remaining columns are not read: the number of
+    // equations minus the number of lost columns.
     let nodes = match (code.rows_max(), code.equations().len().checked_sub(lost)) {
         (1, Some(over)) => self::sets(code.columns() - lost, over).min(nodes_most),
         _ => nodes_most,

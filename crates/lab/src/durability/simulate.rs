@@ -43,8 +43,8 @@ pub struct Estimate {
 impl Estimate {
     /// Returns a value with a relative standard error.
     fn around(value: f64, error: f64) -> Estimate {
-        // The interval is of the logarithm: neither end can be negative, and the inverse has the
-        // same.
+        // The interval is symmetric in the logarithm: neither end can be negative, and the inverse
+        // of the value has the inverse interval.
         let factor = (1.96 * error).exp();
         Estimate { value, least: value / factor, most: value * factor }
     }
