@@ -37,8 +37,8 @@ pub enum Stage {
     },
 }
 
-/// Receives the stage, the work done in it and the work of all of it; returning `false` ends the
-/// comparison.
+/// Receives the stage, the amount of its work that is done, and its whole amount; returning `false`
+/// ends the comparison.
 pub type Hear<'h> = dyn Fn(Stage, u64, u64) -> bool + Sync + 'h;
 
 /// One code.

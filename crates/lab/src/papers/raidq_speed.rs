@@ -56,7 +56,7 @@ struct Product {
     how: How,
 }
 
-/// Method of a second sum beside the plain one.
+/// Method of the second sum, which is computed together with the plain one.
 enum How {
     /// Words of the base instruction set, doubled.
     Words,

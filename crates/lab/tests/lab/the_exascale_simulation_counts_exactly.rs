@@ -39,7 +39,7 @@ fn every_scheme_does_what_its_chain_says() {
             let o = outcome.operations;
             let (done, q) = (o.acknowledged, u64::from(q));
             assert!(done > 1000, "{scheme:?}");
-            // Under way at the end is at most one request of each client.
+            // At the end, at most one request of each client is under way.
             let near =
                 |count: u64, per_write: u64| (done * per_write..=(done + 600) * per_write).contains(&count);
             match scheme {
