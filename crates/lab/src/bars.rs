@@ -27,7 +27,7 @@ pub struct Panel {
     pub bars: Vec<Vec<f64>>,
 }
 
-/// Shares from 0 to 1, a bar each, with words beside them.
+/// Shares from 0 to 1, each with a bar and a remark.
 #[derive(Clone, Debug)]
 pub struct Shares {
     /// The heading.
@@ -49,7 +49,7 @@ pub struct Share {
     pub name: String,
     /// Share from 0 to 1.
     pub share: f64,
-    /// Words beside it.
+    /// The remark, printed beside the bar.
     pub remark: String,
 }
 

@@ -122,8 +122,8 @@ impl Profile {
         self.get("plugin").map(ceph_plugin)
     }
 
-    /// Returns the type of CRUSH bucket of which each stores at most one chunk of an object: by
-    /// default `host`.
+    /// Returns the type of CRUSH bucket over which the chunks of an object are spread, one in each
+    /// bucket; by default `host`.
     pub fn failure_domain(&self) -> &str {
         self.get("crush-failure-domain").unwrap_or("host")
     }

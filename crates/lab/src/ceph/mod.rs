@@ -65,7 +65,7 @@ impl Default for Options {
 pub struct Examined {
     /// The code of the profile.
     pub code: Code,
-    /// The number of OSDs of which any can be lost, proved by trying all sets; at most the claim.
+    /// The proved tolerance: any set of this many OSDs can be lost. It is at most the claim.
     pub proved: usize,
     /// Stored bytes per byte of user data.
     pub overhead: f64,

@@ -71,8 +71,8 @@ impl Device {
         Device { name: "measured", channels: 1, service: Some(Arc::new(times)), ..Device::hdd() }
     }
 
-    /// Returns the virtual disk of the machine that this was built on, as fio measured it beside
-    /// other work: `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
+    /// Returns the virtual disk of the machine that this was built on, as fio measured it under
+    /// other load: `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
     pub fn virtual_disk() -> Device {
         const LOG: &str = include_str!("../../records/virtual-disk.log");
         let Ok(times) = ServiceTimes::parse(LOG.as_bytes()) else { unreachable!("the record is a log") };

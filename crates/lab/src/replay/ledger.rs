@@ -346,7 +346,8 @@ fn never_written(geometry: &Geometry) -> Result<Metadata, FormatError> {
     Ok(metadata)
 }
 
-/// Returns the metadata of a volume with all stripes mapped, each to the place of its own number.
+/// Returns the metadata of a volume whose logical stripes are all mapped, each to the physical
+/// stripe of the same number.
 fn written_once(geometry: &Geometry) -> Result<Metadata, FormatError> {
     let slots: Vec<Slot> = (0..geometry.slots() as u32).map(Slot).collect();
     let stripes = geometry.logical_stripes();

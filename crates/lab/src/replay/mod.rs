@@ -166,7 +166,7 @@ pub struct Seen {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// The first byte behind all requests.
+    /// The offset of the first byte behind all requests.
     pub end: u64,
     /// Microseconds from the first request to the last.
     pub duration_us: u64,
