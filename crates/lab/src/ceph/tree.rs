@@ -20,9 +20,9 @@ pub enum TreeError {
     TooLong,
     /// The text is not JSON of the shape that Ceph writes.
     Shape(String),
-    /// The tree has this many nodes, more than [`NODES_MAX`].
+    /// The tree has this many nodes, more than `NODES_MAX`.
     TooManyNodes(usize),
-    /// The nodes have this many children together, more than [`NODES_MAX`].
+    /// The nodes have this many children together, more than `NODES_MAX`.
     TooManyChildren(usize),
     /// The tree has no OSD with a weight.
     NoOsd,
