@@ -1,5 +1,5 @@
-//! Bars as SVG text: the load of each device, stacked by cause, and the share of something that
-//! remains, with a remark.
+//! Bars as SVG text: the load of each device, stacked by cause, and shares from 0 to 1, each with a
+//! remark.
 
 use crate::figure::{Picture, WIDTH_MOST, colour, cut, escape, number, width_of};
 use std::fmt::Write;
@@ -23,11 +23,11 @@ pub struct Stacks {
 pub struct Panel {
     /// Its heading.
     pub name: String,
-    /// Each bar's parts, as many as the legend has.
+    /// The values of each bar's parts, as many as the legend has names.
     pub bars: Vec<Vec<f64>>,
 }
 
-/// Shares from 0 to 1, a bar each, with words beside them.
+/// Shares from 0 to 1, each with a bar and a remark.
 #[derive(Clone, Debug)]
 pub struct Shares {
     /// The heading.
@@ -43,13 +43,13 @@ pub struct Shares {
 /// A row of shares.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Group that the row belongs to; rows of one group stand together.
+    /// Group that the row belongs to; rows of one group are adjacent.
     pub group: String,
     /// Its heading within the group.
     pub name: String,
     /// Share from 0 to 1.
     pub share: f64,
-    /// Words beside it.
+    /// The remark, printed beside the bar.
     pub remark: String,
 }
 
@@ -127,7 +127,7 @@ impl Picture for Stacks {
                     short(value)
                 );
             }
-            // Numbers are left out where they would overlap.
+            // Numbers of bars are left out where they would overlap.
             let every = (width_of(&panel.bars.len().to_string()) / slot).ceil().max(1.0) as usize;
             for (b, bar) in panel.bars.iter().enumerate() {
                 let x = LEFT + slot * b as f64;

@@ -37,7 +37,8 @@ pub enum Stage {
     },
 }
 
-/// Receives the stage, the work done of it and the work in all; `false` ends the comparison.
+/// Receives the stage, the amount of its work that is done, and its whole amount; returning `false`
+/// ends the comparison.
 pub type Hear<'h> = dyn Fn(Stage, u64, u64) -> bool + Sync + 'h;
 
 /// One code.
@@ -101,9 +102,9 @@ pub struct Rebuild {
     pub worst_reads: usize,
     /// Reads of that column as a share.
     pub worst_share: f64,
-    /// All columns were planned, and no plan reads less.
+    /// True if all columns were planned, and no plan can read less.
     pub exact: bool,
-    /// Some plan may read more than is needed.
+    /// True if some plan could read more than is needed.
     pub bound: bool,
     /// Columns planned; if fewer than the code has, the numbers are of a sample.
     pub planned: usize,

@@ -1,9 +1,10 @@
 //! The stripe as a standalone SVG picture, for documents, talks and printers.
 //!
-//! A cell is tinted in the colour of its group in the first set and carries a chip for every group
-//! that it belongs to; a parity cell is filled with the colour of the group it closes. Colours are
-//! even in lightness (OKLCH), so that they differ on paper by hue and label only, and follow the
-//! viewer's light or dark scheme by a media query. The file needs no font, script or network.
+//! A cell is tinted in the colour of its group in the first set and shows a chip for every group
+//! that it belongs to; a parity cell is filled with the colour of the group whose parity it is.
+//! Colours are even in lightness (OKLCH), so that they differ on paper by hue and label only, and
+//! follow the viewer's light or dark scheme by a media query. The file needs no font, script or
+//! network.
 
 use crate::figure::escape;
 use crate::words::{self, heading, solved, sum};
@@ -17,16 +18,16 @@ const GAP: usize = 4;
 const CHIP_HEIGHT: usize = 16;
 const ROW_HEADING: usize = 30;
 const LINE: usize = 20;
-/// Columns beside each other; a wider stripe goes on below.
+/// The most columns of a panel; a wider stripe continues in another panel below.
 const PANEL_COLUMNS: usize = 24;
-/// Chips that fit into a cell with their labels.
+/// The most chips that fit into a cell with their labels.
 const CHIPS_MOST: usize = 6;
 const EQUATIONS_MOST: usize = 64;
 /// Advance of one character of the legend in its 13 px monospaced font.
 const CHARACTER: f64 = 7.85;
-/// Longest line of a legend that stands beside its stripe.
+/// The most characters in a line of a legend beside its stripe.
 const CHARACTERS_BESIDE: usize = 84;
-/// And of one that stands below, which may make the picture wider.
+/// The most characters in a line of a legend below its stripe, which can make the picture wider.
 const CHARACTERS_BELOW: usize = 124;
 
 /// Returns the picture of the stripe of a code.
@@ -84,7 +85,7 @@ struct Picture<'c> {
     cell_width: usize,
     chip_width: usize,
     panels: Vec<Panel>,
-    /// Left and baseline of the legend's heading.
+    /// x of the left edge, and y of the baseline, of the legend's heading.
     legend: (usize, usize),
     width: usize,
     height: usize,
@@ -192,8 +193,8 @@ impl<'c> Picture<'c> {
         out.push_str("}\n@media print{.paper{fill:none}}\n</style>\n");
     }
 
-    /// Returns a hue: those of one set go once around the circle; the sets are turned against each
-    /// other.
+    /// Returns the hue of an equation. The hues of one set are spread around the colour circle;
+    /// those of the next set are shifted by 25 degrees.
     fn hue(&self, equation: usize) -> f64 {
         let label = &self.labels.of[equation];
         let count = self.labels.sets[label.set].max(1);

@@ -1,12 +1,11 @@
-//! The volume's own engine over devices in virtual time: requests go in, answers come out.
+//! The volume's own engine over devices in virtual time: it takes requests and returns answers.
 //!
-//! [`Engine`] is the only driver. It drives a machine, which is a volume or the
-//! [standard](crate::standard) RAID that volumes are compared with, on devices, which are of two
-//! kinds. [`Held`] devices keep contents, so that reads can be verified: they are those of
-//! `pantile_sim`'s world, with one queue each and service times set by the caller. The
-//! [ledger](crate::replay) of a trace keeps no contents, so that a volume can be large. Computing
-//! takes no time in either. Every number found here is therefore exact and the same on every
-//! machine.
+//! [`Engine`] drives a machine on devices. The machine is a volume, or the
+//! [standard](crate::standard) RAID that volumes are compared with. There are two kinds of devices.
+//! [`Held`] devices keep contents, so that reads can be verified; they are those of `pantile_sim`'s
+//! world, with one queue each and service times set by the caller. The [ledger](crate::replay) of a
+//! trace keeps no contents, so that a volume can be large. On both, computing takes no time, so
+//! that every number is exact and the same on every machine.
 
 use pantile_format::FormatError;
 use pantile_format::volume::HistoryId;
@@ -128,7 +127,7 @@ impl Watch for () {
     fn sees(&mut self, _: &Action) {}
 }
 
-/// Devices with contents, the requesters, and an observer.
+/// Devices with contents, the requests under way, and an observer of the devices' actions.
 pub(crate) struct Held<W> {
     pub(crate) world: World,
     pub(crate) watch: W,
@@ -171,8 +170,8 @@ impl<W: Watch> Devices for Held<W> {
 impl<W: Watch, M: Machine> Engine<Held<W>, M> {
     /// Returns a machine on devices that hold a fresh volume.
     ///
-    /// `service_ns` returns the time that a device takes for a number of blocks from a first block
-    /// on.
+    /// `service_ns` returns the nanoseconds of an operation: of a device, a kind, a first block and
+    /// a number of blocks.
     ///
     /// Errors: no volume has this shape.
     pub(crate) fn new(

@@ -1,5 +1,5 @@
-//! Pictures as SVG text: charts, heat maps. Each carries its data, so that a table can stand
-//! beneath it.
+//! Pictures as SVG text: charts, heat maps and bars. Each contains its data, so that a table can be
+//! printed below it.
 //!
 //! Text and axes take the colour of the page around them, so that a picture is legible on a dark
 //! screen and on paper. Each series has a colour of even lightness and its own mark. No font,
@@ -20,7 +20,7 @@ pub enum Figure {
     Heat(Heat),
     /// Bars made of parts.
     Stacks(Stacks),
-    /// Shares with words beside them.
+    /// Shares, each with a remark beside it.
     Shares(Shares),
     /// A stripe with its lost cells.
     Matrix(Matrix),
@@ -139,7 +139,7 @@ pub(crate) fn width_of(text: &str) -> f64 {
     7.3 * text.chars().count() as f64
 }
 
-/// Returns a text of at most `most` characters, its middle left out.
+/// Returns a text of at most `most` characters; the middle of a longer one is replaced by two dots.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= most {
@@ -156,7 +156,7 @@ const HEIGHT: u32 = 360;
 /// 12.5 px: plotters divides the given size by 1.24.
 const FONT: (&str, f64) = ("sans-serif", 15.5);
 
-/// Letters of a name in the legend.
+/// The most letters of a name in the legend; a longer name is cut.
 const NAME_MOST: usize = 40;
 
 impl Chart {
@@ -331,7 +331,7 @@ impl Picture for Heat {
             self.rows.iter().flat_map(|row| row.values.iter().flatten().map(|&v| width_of(&number(v))));
         let heads = self.columns.iter().map(|name| width_of(name));
         let wide = values.chain(heads).fold(34.0, f64::max) + 10.0;
-        // Columns that do not fit beside each other go on below.
+        // Columns beyond the width of the page continue in another panel below.
         let per_panel = (((WIDTH_MOST - left) / wide) as usize).max(1);
         let panels = self.columns.len().div_ceil(per_panel).max(1);
         let panel = (34 + HEIGHT * self.rows.len()) as f64;
@@ -344,7 +344,7 @@ impl Picture for Heat {
                 write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", escape(name));
         }
         for (r, HeatRow { name, values, shades }) in self.rows.iter().enumerate() {
-            // A row that ends before a panel does not go on there.
+            // A row is left out of the panels after its last value.
             let panels = values.iter().rposition(Option::is_some).map_or(1, |last| last / per_panel + 1);
             for p in 0..panels {
                 let base = panel * p as f64 + (39 + r * HEIGHT) as f64;

@@ -24,7 +24,7 @@ td.n, th.n { text-align: right; white-space: nowrap; } .scroll { overflow-x: aut
   details > * { display: block !important; } details.more { display: none; } h2 { break-before: page; } figure, tr { break-inside: avoid; } }
 ";
 
-/// Returns the page. `command` and `inputs` are embedded, so that a reader can make it again.
+/// Returns the page. `command` and `inputs` are embedded, so that a reader can reproduce it.
 pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[Report]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \

@@ -1,6 +1,7 @@
-//! Questions with a table and a picture as the answer: which code for my disks and my workload?
+//! Experiments that answer a question with a table and a picture: which code for my disks and my
+//! workload?
 //!
-//! The lab counts plans that a volume executes; it has no engine and no codes of its own. An
+//! The lab counts the plans that a volume executes; it contains neither an engine nor codes. An
 //! experiment is a function from its options to a [`Report`]: the question, the convention of
 //! counting, a list of [`Measure`]s (each with its [`Kind`], and with the published value beside
 //! ours if there is one), and [`Figure`]s. [`page()`] prints reports as one self-contained page.
@@ -9,18 +10,20 @@
 //! * [`durability`]: how likely a code loses data;
 //! * [`papers`]: the evaluations of four papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
-//! * [`exascale`]: the simulation of the fifth, on write cache layers;
+//! * [`exascale`]: the simulation of a fifth paper, on write cache layers;
 //! * [`compare`]: codes side by side, by cost and tolerated losses;
-//! * [`ceph`]: pools of a cluster that a release strands, with their tolerance and cost;
+//! * [`ceph`]: pools of a Ceph cluster whose plug-in a release drops, with their tolerance and
+//!   cost;
 //! * [`drawing`]: a stripe with its parity groups, as a picture; [`words`]: names of its parts;
 //! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: a stripe with lost
 //!   columns;
 //! * [`delayed`]: gains and risks of delayed parity, in one page;
 //! * [`html`]: the page.
 //!
-//! Everything is a function of its inputs and a seed: no clock, no threads that change a number.
-//! Only the throughput tables of [`papers::raidq`] and the volumes of [`papers::executed`] and, in
-//! a folder, of [`delayed`] measure this machine, and say so.
+//! Every number is a function of the inputs and a seed: it depends neither on a clock nor on the
+//! number of threads. Only these measure this machine, and say so: the throughput tables of
+//! [`papers::raidq`], the volumes of [`papers::executed`], the disks of [`papers::dcode_disks`],
+//! and the volumes of [`delayed`] if it is given a folder.
 #![forbid(unsafe_code)]
 
 pub mod advise;

@@ -50,7 +50,7 @@ impl Matrix {
         })
     }
 
-    /// Returns the step that makes a cell, from 1.
+    /// Returns the number of the step that computes a cell, from 1.
     fn step_of(&self, cell: CellIndex) -> Option<usize> {
         self.plan.steps.iter().position(|step| step.target == cell).map(|i| i + 1)
     }

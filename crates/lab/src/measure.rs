@@ -125,7 +125,7 @@ impl Measure {
     }
 }
 
-/// Counts of printed numbers in reports, and of those that the evidence meets.
+/// Counts of the numbers that documents print, and of those that our evidence reproduces.
 ///
 /// A number in a line of a document counts once, however many rows refer to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,9 +134,9 @@ pub struct Nearness {
     pub published: usize,
     /// Those of them that are speeds of the document's machines.
     pub speeds: usize,
-    /// Published numbers that are no speeds and beside which a measured or counted value stands.
+    /// Published numbers, speeds excepted, beside which a measured or counted value is shown.
     pub evidence: usize,
-    /// Of the evidence, numbers that a row meets within 3 %.
+    /// Numbers of `evidence` of which a measured or counted value deviates by at most 3 %.
     pub near: usize,
 }
 
@@ -159,7 +159,7 @@ impl Nearness {
         sum
     }
 
-    /// Returns it in one sentence.
+    /// Returns the counts in one sentence.
     pub fn sentence(self) -> String {
         let Nearness { published, speeds, evidence, near } = self;
         format!(

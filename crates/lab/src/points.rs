@@ -28,7 +28,7 @@ pub struct Point {
     pub x: f64,
     /// Vertical coordinate.
     pub y: f64,
-    /// True if no other point is better in one without being worse in the other.
+    /// True if no other point is better on one axis and no worse on the other.
     pub is_front: bool,
 }
 

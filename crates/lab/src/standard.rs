@@ -1,4 +1,5 @@
-//! A standard RAID for comparisons: a stripe has one place, and a small write changes it there.
+//! A standard RAID for comparisons: each stripe has a fixed place, and a small write changes it in
+//! place.
 //!
 //! A write reads the old contents that the cheapest [`UpdatePlan`] needs, computes parity, writes
 //! data and parity, flushes the devices that were written, and is answered. There are no
@@ -26,13 +27,13 @@ type Placed<T> = BTreeMap<(Slot, DeviceBlock), T>;
 pub(crate) struct Standard {
     geometry: Geometry,
     planner: Planner,
-    /// Plans by the cells of one offset that change.
+    /// Update plans, by the set of cells that change at one offset.
     plans: HashMap<Vec<CellIndex>, Arc<UpdatePlan>>,
     actions: VecDeque<Action>,
     under_way: BTreeMap<u64, Write>,
-    /// Writes whose stripes are being written.
+    /// Writes that wait for an earlier write of one of their stripes.
     waiting: VecDeque<Write>,
-    /// The write that an operation is for.
+    /// Number of the write that each operation belongs to.
     ios: HashMap<IoId, u64>,
     numbered: u64,
 }
@@ -140,7 +141,7 @@ impl Standard {
         Arc::clone(plan)
     }
 
-    /// Begins the writes whose stripes are free of earlier writes.
+    /// Begins the waiting writes whose stripes no earlier write uses.
     fn begin_what_can(&mut self) {
         let mut held: BTreeSet<u32> = self.under_way.values().flat_map(Write::stripes).collect();
         for write in std::mem::take(&mut self.waiting) {
@@ -239,7 +240,8 @@ impl Standard {
         }
     }
 
-    /// Returns the sums for old contents that are not read from a device, and for new parity.
+    /// Returns the sums that compute new parity, and the sums that compute old contents which are
+    /// not read.
     fn sums(&mut self, write: &mut Write) -> Vec<Sum> {
         let mut sums = Vec::new();
         for (stripe, offset, plan) in write.plans.clone() {

@@ -39,7 +39,7 @@ pub struct Candidates {
 /// Reason why there are no candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCandidate {
-    /// No disk would be left.
+    /// No disk would be left for data.
     TooFew {
         /// Disks.
         disks: usize,
@@ -80,12 +80,11 @@ impl fmt::Display for NoCandidate {
 impl std::error::Error for NoCandidate {}
 
 impl Candidates {
-    /// Returns the codes for a target on a number of disks that claim to tolerate the loss of any
-    /// `survive`.
+    /// Returns the codes for a target on `disks` disks that claim to tolerate the loss of any
+    /// `survive` of them.
     ///
-    /// Cost: one code of each family is built, or a handful; some take long on many disks: about
-    /// one second for 255.
-    /// Errors: there is no such code.
+    /// Cost: one code of each family is built, or a few; on many disks some take long: about one
+    /// second for 255. Errors: there is no such code.
     pub fn of(target: Target, disks: usize, survive: usize) -> Result<Candidates, NoCandidate> {
         if survive >= disks {
             return Err(NoCandidate::TooFew { disks, survive });
@@ -177,11 +176,11 @@ fn devices(code: &Code) -> usize {
     (0..code.columns()).filter(|&column| code.role(column) == ColumnRole::Device).count()
 }
 
-/// Limit of planning steps: some seconds for each disk.
+/// The most planning steps: some seconds for each disk.
 const WORK_MOST: u64 = 60_000_000;
 
-/// Estimates the steps of a plan for one lost disk: an elimination over all equations where a
-/// column has several elements, else a row of products.
+/// Estimates the steps of a plan for one lost disk. Codes with several elements in a column need an
+/// elimination over all equations; the others need one product per cell.
 fn work(code: &Code) -> u64 {
     let (cells, equations) = (code.cell_count() as u64, code.equations().len() as u64);
     if code.rows_max() == 1 { cells } else { cells * equations * equations }

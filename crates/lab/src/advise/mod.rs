@@ -6,9 +6,10 @@
 //! * the trace is replayed on all of them ([`crate::replay`]), in place;
 //! * [`Advice::of`] examines rebuild and durability, ranks, and gives reasons.
 //!
-//! A code is ranked by its score: for space, I/O, rebuild and durability, how many times worse
-//! than the best candidate it is, as a weighted geometric mean. 1 is the best in everything that
-//! counts. Every number is also printed by another command: `replay`, `compare`, `durability`.
+//! Codes are ranked by score. For each of space, I/O, rebuild and durability, the cost of a code is
+//! divided by the cost of the best candidate; the score is the weighted geometric mean of these
+//! quotients. A code with the score 1 is the best by every criterion that has a weight. Every
+//! number is also printed by another command: `replay`, `compare`, `durability`.
 
 mod candidates;
 mod reasons;
@@ -37,7 +38,7 @@ use std::sync::Mutex;
 pub struct Options {
     /// Criteria and their weights.
     pub weights: Weights,
-    /// Disks assumed for a rebuild and a year; no Monte Carlo runs.
+    /// Disks assumed for rebuild and durability; the Monte Carlo does not run.
     pub durability: durability::Options,
     /// Threads; the result does not depend on their number.
     pub threads: usize,
@@ -48,8 +49,8 @@ pub struct Options {
     pub timed: Option<Timed>,
 }
 
-/// Factor by which durability is examined with less work than in `durability`: there are dozens of
-/// codes, and a tenth of a nine changes no order.
+/// Factor by which less work is spent on durability than in the command `durability`: there are
+/// dozens of codes, and a tenth of a nine changes no order.
 pub const HASTE: u64 = 10;
 
 /// Nines that count: beyond them, arrays are lost by causes that no code prevents.
@@ -80,9 +81,9 @@ pub struct Ranked {
     pub nines: f64,
     /// Mean years to a loss.
     pub mttdl_years: f64,
-    /// Name of the stand-in code that the last two are computed for, if any.
+    /// Name of the stand-in code that `nines` and `mttdl_years` were computed for, if any.
     pub durability_of: Option<String>,
-    /// True if they are of a sample of the sets of lost disks.
+    /// True if `nines` and `mttdl_years` are of a sample of the sets of lost disks.
     pub is_sampled: bool,
     /// Latencies of requests; not part of the score.
     pub timing: Timing,
@@ -92,11 +93,12 @@ pub struct Ranked {
     pub is_proved: bool,
     /// Placement of the columns of a stripe on disks.
     pub placement: Placement,
-    /// Sets of one more lost disk; `None` if another code stands in.
+    /// Sets with one lost disk more than the tolerance; `None` if a stand-in was examined.
     pub next: Option<Level>,
     /// Score, at least 1; lower is better.
     pub score: f64,
-    /// Another candidate that is no worse in any criterion and in balance, and 5 % better in one.
+    /// Name of another candidate that is no worse by any criterion or in balance, and at least 5 %
+    /// better in one of these.
     pub beaten_by: Option<String>,
 }
 
@@ -111,8 +113,8 @@ impl Ranked {
         }
     }
 
-    /// Returns true if it is no worse in anything, and better in something by more than the traces
-    /// of two days differ.
+    /// Returns true if this code is no worse by any criterion or in balance, and better in one of
+    /// these by more than the traces of two days differ.
     fn beats(&self, other: &Ranked) -> bool {
         // A code that has to be installed does not replace one that is built in.
         if other.candidate.is_built_in && !self.candidate.is_built_in {
@@ -187,7 +189,7 @@ impl Advice {
             let best = better.min_by(|a, b| a.score.total_cmp(&b.score));
             ranked[place].beaten_by = best.map(|best| best.candidate.name.clone());
         }
-        // Codes that the target has itself need no installation.
+        // Codes that the target itself contains need no installation.
         ranked.sort_by(|a, b| {
             let key = |one: &Ranked| (!one.candidate.is_built_in, one.beaten_by.is_some());
             key(a).cmp(&key(b)).then(a.score.total_cmp(&b.score))
@@ -254,13 +256,13 @@ struct Durable {
     mttdl_years: f64,
     stands_for_it: Option<String>,
     is_sampled: bool,
-    /// Proved tolerance; `None` if another code was examined.
+    /// Proved tolerance; `None` if a stand-in was examined.
     tolerance: Option<usize>,
     is_proved: bool,
     next: Option<Level>,
 }
 
-/// Computes each durability once: all codes that tolerate any m lost columns share one.
+/// Computes each durability once: the codes that tolerate any m lost columns share one.
 fn durable(
     (code, placement): (&Code, Placement),
     options: &Options,

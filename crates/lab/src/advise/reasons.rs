@@ -58,7 +58,7 @@ fn said(one: &Ranked, of: Criterion) -> String {
     }
 }
 
-/// Imbalance that is mentioned: a fifth above the mean.
+/// Imbalance from which on it is mentioned: a fifth above the mean.
 const IMBALANCE: f64 = 1.2;
 
 fn imbalance(one: &Ranked) -> Option<String> {
@@ -68,7 +68,8 @@ fn imbalance(one: &Ranked) -> Option<String> {
 
 /// Returns the gains and losses of one code against the first.
 fn beside(one: &Ranked, first: &Ranked) -> String {
-    /// Differences that the trace of another day would change.
+    /// Relative differences below this are not mentioned: the trace of another day would change
+    /// them.
     const ALIKE: f64 = 0.005;
     let mut better = Vec::new();
     let mut worse = Vec::new();

@@ -27,7 +27,7 @@ pub enum Timing {
     NotComputed(String),
 }
 
-/// Maximum of bytes that timed requests ask for: the engine moves each block.
+/// The most bytes that the timed requests transfer together: the engine moves each block.
 const BYTES_MOST: u64 = 1 << 30;
 
 /// Requests between two calls of `hear`.

@@ -1,4 +1,4 @@
-//! Pools and profiles of `ceph osd dump -f json`, or of `ceph report -f json`, which has it inside.
+//! Pools and profiles of `ceph osd dump -f json`, or of `ceph report -f json`, which contains it.
 
 use super::{STRANDS, WARNS};
 use pantile::code::foreign::{ceph_plugin, is_plain_mapping};
@@ -7,23 +7,23 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The most bytes of a dump: those of ten thousand OSDs take some 15 MB.
+/// The most bytes of a dump; the dump of a cluster of ten thousand OSDs has some 15 MB.
 pub const LEN_BYTES_MAX: usize = 64 << 20;
 /// The most pools of a dump.
 pub const POOLS_MAX: usize = 10_000;
 /// The most bytes of one profile, keys and values.
 const PROFILE_BYTES_MAX: usize = 16 << 10;
 
-/// Why a text is no dump.
+/// Reason why a text cannot be read as a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DumpError {
-    /// It is longer than any dump.
+    /// The text has more than [`LEN_BYTES_MAX`] bytes.
     TooLong,
-    /// It is no JSON, or not of this shape.
+    /// The text is not JSON of the shape that Ceph writes.
     Shape(String),
-    /// A list that a dump has is not there.
+    /// The dump lacks the list of this name.
     Missing(&'static str),
-    /// More pools than any cluster has.
+    /// The dump has this many pools, more than [`POOLS_MAX`].
     TooManyPools(usize),
 }
 
@@ -49,14 +49,14 @@ impl fmt::Display for DumpError {
 
 impl std::error::Error for DumpError {}
 
-/// The pools of a cluster, and the profiles that there are.
+/// The pools of a cluster, and its unused profiles that Ceph will drop.
 #[derive(Clone, Debug)]
 pub struct Dump {
-    /// The release that all OSDs have at the least, as Ceph calls it.
+    /// The oldest release that an OSD of the cluster can have, by Ceph's name.
     pub release: Option<String>,
-    /// In the order of the dump.
+    /// The pools, in the order of the dump.
     pub pools: Vec<Pool>,
-    /// Profiles that no pool has and that Ceph will drop, by name.
+    /// Names of the profiles that Ceph will drop and that no pool uses.
     pub unused_stranded: Vec<String>,
 }
 
@@ -65,35 +65,36 @@ pub struct Dump {
 pub struct Pool {
     /// Its name, as in the dump.
     pub name: String,
-    /// Its number.
+    /// Its number in Ceph.
     pub id: i64,
-    /// Placement groups.
+    /// The number of placement groups.
     pub pg_num: u64,
-    /// Whether parts of objects may be written.
+    /// True if parts of objects can be overwritten: the flag `ec_overwrites`.
     pub has_overwrites: bool,
-    /// True if Ceph 20 reads and writes parts of stripes there.
+    /// True if Ceph 20 reads and writes parts of stripes in it: the flag `ec_optimizations`.
     pub is_optimised: bool,
-    /// Bytes of data of a stripe; 0 if the dump does not say it.
+    /// Bytes of user data in one stripe; 0 if the dump does not state them.
     pub stripe_bytes: u64,
-    /// What it is used for, such as `rbd`.
+    /// The applications that use it, such as `rbd`.
     pub applications: Vec<String>,
-    /// How it keeps data.
+    /// Its redundancy: copies, or an erasure code.
     pub kind: PoolKind,
 }
 
-/// How a pool keeps data.
+/// Redundancy of a pool.
 #[derive(Clone, Debug)]
 pub enum PoolKind {
-    /// So many copies.
+    /// Copies of each object.
     Replicated {
-        /// Copies.
+        /// The number of copies.
         size: u64,
     },
-    /// By the plug-in of a profile.
+    /// An erasure code, by the plug-in that a profile names.
     Erasure {
         /// The name of the profile.
         name: String,
-        /// The profile; `None` if the dump has none of the name.
+        /// The profile; `None` if the dump has no profile of this name, or a profile that is too
+        /// long.
         profile: Option<Profile>,
     },
 }
@@ -105,27 +106,29 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.words.get(key).map(String::as_str)
     }
 
-    /// A number of the profile.
+    /// Returns the value of a key as a number; `None` if it is not a number.
     pub fn number(&self, key: &str) -> Option<usize> {
         self.get(key)?.parse().ok()
     }
 
-    /// The plug-in that the profile names, without the processor in old names.
+    /// Returns the plug-in that the profile names, without the name of a processor at its end,
+    /// which old profiles have.
     pub fn plugin(&self) -> Option<&str> {
         self.get("plugin").map(ceph_plugin)
     }
 
-    /// What no two chunks of an object are to have in common, `host` unless it says otherwise.
+    /// Returns the type of CRUSH bucket over which the chunks of an object are spread, one in each
+    /// bucket; by default `host`.
     pub fn failure_domain(&self) -> &str {
         self.get("crush-failure-domain").unwrap_or("host")
     }
 
-    /// What of it will be dropped, in words; `None` if nothing is.
+    /// Returns the plug-in or technique that Ceph will drop, in words; `None` if it drops neither.
     pub fn stranded(&self) -> Option<String> {
         match self.plugin()? {
             plugin @ ("shec" | "clay") => Some(format!("plug-in {plugin}")),
@@ -135,13 +138,13 @@ impl Profile {
         }
     }
 
-    /// What `--as` would call its chunks.
+    /// Returns the name that selects chunks of this profile in the option `--as`.
     ///
-    /// Errors: in words, what cannot be said so.
+    /// Errors: the reason, in words, why the profile has no such name.
     pub fn name_of_chunks(&self) -> Result<String, String> {
         let Some(plugin) = self.plugin() else { return Err("the profile names no plugin".into()) };
-        // Layers are JSON; what cannot be a word of a name is said for what it is. Ceph's shec
-        // ignores a mapping.
+        // Layers are JSON, which the words of a name cannot contain, so the error for them says so.
+        // Ceph's shec ignores `mapping`.
         let is_layered = plugin == "lrc" && self.get("mapping").is_some();
         if self.get("layers").is_some() || is_layered {
             return Err(
@@ -158,7 +161,8 @@ impl Profile {
                     .into(),
             );
         }
-        // Commas of a spec separate no words.
+        // The words of a name end at a comma, but those of Pantile's plug-in contain a spec with
+        // commas.
         let separates = |c: char| c.is_whitespace() || c == ',' && plugin != "pantile";
         let is_word = |text: &str| !text.is_empty() && !text.contains(separates);
         let words = self.words.iter().filter(|(key, _)| !key.starts_with("crush-") && *key != "mapping");
@@ -180,8 +184,8 @@ fn dropped_technique(technique: Option<&str>) -> Option<String> {
     }
 }
 
-/// What a layer of lrc will lack: its own plug-in or technique, jerasure's reed_sol_van if it names
-/// none.
+/// Returns the plug-in or technique of a layer of lrc that Ceph will drop. A layer that names none
+/// uses jerasure with reed_sol_van.
 fn stranded_layer(layers: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -208,7 +212,7 @@ fn stranded_layer(layers: &str) -> Option<String> {
     })
 }
 
-/// The map of OSDs, alone or in the report of a whole cluster.
+/// The JSON of an OSD map, or of a cluster report, which contains the map in `osdmap`.
 #[derive(Deserialize)]
 struct RawDump {
     osdmap: Option<Box<RawDump>>,
@@ -235,14 +239,14 @@ struct RawPool {
     application_metadata: BTreeMap<String, IgnoredAny>,
 }
 
-/// Ceph's number for pools of an erasure code; 1 is replication.
+/// Ceph's number of a pool's type: 3 is an erasure code, 1 is replication.
 const ERASURE: i64 = 3;
 
 impl Dump {
     /// Reads a dump.
     ///
-    /// Errors: [`DumpError`]; of a profile that makes no sense the pool says so, not the dump.
-    /// Cost: one pass, and memory for pools and profiles.
+    /// Errors: [`DumpError`]. An invalid profile is not an error of the dump; it is reported for
+    /// the pools that use it. Cost: one pass, and memory for pools and profiles.
     pub fn parse(text: &[u8]) -> Result<Dump, DumpError> {
         if text.len() > LEN_BYTES_MAX {
             return Err(DumpError::TooLong);
@@ -296,8 +300,8 @@ impl Dump {
 }
 
 impl Pool {
-    /// Why a release will not have what the pool needs, as a sentence; `None` if nothing is
-    /// dropped.
+    /// Returns a sentence about the plug-in or technique that Ceph will drop, with the releases;
+    /// `None` if it drops neither.
     pub fn stranded(&self) -> Option<String> {
         let PoolKind::Erasure { profile: Some(profile), .. } = &self.kind else { return None };
         profile.stranded().map(|what| format!("{what}: Ceph {WARNS} warns, Ceph {STRANDS} has it no more"))

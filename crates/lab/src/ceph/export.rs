@@ -1,10 +1,9 @@
 //! The stream of `ceph-objectstore-tool --op export`: the shards of a placement group, as one OSD
 //! stores them.
 //!
-//! The stream is sections, each between a header and a footer of the lengths that it begins with;
-//! the end of an object is a header alone.
-//! Of an object there are its name, its data in pieces, and its attributes. Everything else is
-//! passed over: logs, past maps, omap.
+//! The stream consists of sections. Before each is a header and after it a footer, whose lengths
+//! the beginning of the stream states; the end of an object is a header alone. An object has a
+//! name, data in pieces, and attributes. All other sections are skipped: logs, past maps, omap.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +11,7 @@ use std::io::{self, Read};
 
 /// The first bytes of a stream.
 const MAGIC: u32 = 0xffce_ffce;
-/// The lower half of a section's type.
+/// The lower 16 bits of a section's type.
 const SECTION: u32 = 0xffce;
 /// The kinds of sections that are read.
 const OBJECT_BEGIN: u8 = 3;
@@ -20,11 +19,11 @@ const OBJECT_END: u8 = 4;
 const DATA: u8 = 5;
 const ATTRIBUTES: u8 = 6;
 const GROUP_END: u8 = 2;
-/// The most bytes of a section that is read whole, and of a footer.
+/// The most bytes of a footer, and of a section that is kept in memory as a whole.
 const SECTION_BYTES_MOST: u64 = 64 << 20;
-/// Bytes of data that are passed on at once.
+/// Bytes of data that are passed on at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// The generation of an object that is not kept to be rolled back.
+/// The generation of a current object; Ceph keeps objects of other generations to roll back writes.
 const NO_GENERATION: u64 = u64::MAX;
 
 /// Reasons why a stream cannot be read.
@@ -32,7 +31,7 @@ const NO_GENERATION: u64 = u64::MAX;
 pub enum ExportError {
     /// Reading fails.
     Read(io::Error),
-    /// It is no export, or one that this version does not understand.
+    /// The stream is no export, or is of an unknown version.
     Shape(&'static str),
 }
 
@@ -60,11 +59,11 @@ impl From<io::Error> for ExportError {
 pub struct ObjectName {
     /// Its name.
     pub oid: String,
-    /// The key by which it is placed, mostly empty.
+    /// The key by which the object is placed; usually empty.
     pub key: String,
     /// Its namespace.
     pub namespace: String,
-    /// Its snapshot, -2 if it is none.
+    /// The number of the snapshot; -2 for the object itself.
     pub snap: i64,
     /// The hash by which it is placed.
     pub hash: u32,
@@ -74,14 +73,14 @@ pub struct ObjectName {
 pub trait Objects {
     /// Takes the next bytes of the object that is being read.
     fn data(&mut self, bytes: &[u8]);
-    /// Takes the end of an object, with its attribute `_`: its size and version.
+    /// Takes the end of an object, with its name; `info` is its attribute `_`: size and version.
     fn end(&mut self, name: ObjectName, info: &[u8]);
 }
 
 /// Reads a whole stream.
 ///
-/// Objects that are kept to roll back a write are left out. Errors: reading fails, or the stream
-/// has another shape; objects that were complete have been passed on.
+/// Objects that Ceph keeps to roll back a write are skipped. Errors: reading fails, or the stream
+/// has another shape; the objects before the fault have been passed on.
 pub fn read<R: Read>(from: &mut R, objects: &mut dyn Objects) -> Result<(), ExportError> {
     let mut first = [0; 16];
     from.read_exact(&mut first)?;
@@ -130,7 +129,7 @@ pub fn read<R: Read>(from: &mut R, objects: &mut dyn Objects) -> Result<(), Expo
                 if object.is_current {
                     objects.end(object.name, &object.info);
                 }
-                // An end is a header and nothing more.
+                // The end of an object is a header without a footer.
                 continue;
             }
             GROUP_END => return Ok(()),
@@ -143,7 +142,7 @@ pub fn read<R: Read>(from: &mut R, objects: &mut dyn Objects) -> Result<(), Expo
     }
 }
 
-/// An object of which the end is not read yet.
+/// An object whose end was not read yet.
 struct Open {
     name: ObjectName,
     is_current: bool,
@@ -220,7 +219,7 @@ impl<'b> Fields<'b> {
         Ok(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 
-    /// The head of a structure: two versions and a length.
+    /// Reads the head of a structure, two versions and a length, and returns the length.
     fn structure(&mut self) -> Result<usize, ExportError> {
         self.take(2)?;
         Ok(self.u32()? as usize)
@@ -278,7 +277,8 @@ mod tests {
         for at in (0..export.len()).step_by(131) {
             let mut changed = export.clone();
             changed[at] ^= 0x80;
-            // An answer or an error, and no more memory than there are bytes.
+            // The reader returns an answer or an error, and allocates no more than the length of
+            // the stream.
             let _ = read(&mut &changed[..], &mut Seen::default());
         }
     }

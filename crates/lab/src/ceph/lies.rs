@@ -1,9 +1,10 @@
-//! Wrong shards of a pool, whose checksums are right: found by comparing the shards of each object.
+//! Search for shards of a pool that are wrong although their checksums are right: the shards of
+//! each object are compared with one another.
 //!
-//! Ceph has no request that reads one shard of an object from an OSD that runs. The tool of a
-//! stopped OSD does: it exports a placement group with a read of every checksum. A [`Scan`] is the
-//! folds ([`super::fold`]) of all shards of a pool on one OSD. [`compare`] takes the scans of all
-//! OSDs and names the wrong shards.
+//! Ceph has no request that reads a single shard of an object from a running OSD.
+//! `ceph-objectstore-tool` exports the shards of a placement group from a stopped OSD, and reads
+//! every checksum. A [`Scan`] contains the folds ([`super::fold`]) of all shards of a pool on one
+//! OSD. [`compare`] takes the scans of all OSDs and names the wrong shards.
 
 use super::export::{ExportError, ObjectName, Objects, read};
 use super::fold::{Fold, Folding};
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 
-/// The version of scans.
+/// The version of the format of scans.
 const VERSION: u32 = 1;
 /// The most bytes of a line of a scan.
 const LINE_BYTES_MOST: u64 = 1 << 20;
@@ -28,7 +29,7 @@ pub enum ScanError {
     Io(io::Error),
     /// The export of a placement group cannot be read.
     Export(ExportError),
-    /// A scan is none of this version, of another pool, or was cut.
+    /// The input is no scan of this version, is of another pool, or is incomplete.
     Shape(String),
     /// Two scans have the same shard of a placement group.
     Twice {
@@ -93,12 +94,12 @@ impl fmt::Display for Group {
     }
 }
 
-/// The first line of a scan: both sides must agree on the folds.
+/// The first line of a scan. Scans are compared only if their heads differ in nothing but the OSD.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The version of scans.
+    /// The version of the format of scans.
     pub pantile_ceph_scan: u32,
-    /// The OSD.
+    /// The number of the OSD.
     pub osd: u32,
     /// The number of the pool.
     pub pool: i64,
@@ -109,13 +110,13 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of this version.
+    /// Returns the head of a scan in this version of the format.
     pub fn new(osd: u32, pool: i64, profile: &Profile, chunk: usize) -> Head {
         Head { pantile_ceph_scan: VERSION, osd, pool, profile: profile.name.clone(), chunk }
     }
 }
 
-/// The other lines.
+/// A line of a scan after the first.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
@@ -127,7 +128,7 @@ enum Line {
 /// A shard of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
-    /// Its object.
+    /// The name of its object.
     #[serde(flatten)]
     pub name: ObjectName,
     /// A checksum of the object's size and version.
@@ -138,7 +139,7 @@ pub struct Shard {
     pub fold: String,
 }
 
-/// Writes a scan: for each placement group what its export has.
+/// Writer of a scan: for each placement group, the folds of the shards in its export.
 pub struct Scan<W> {
     to: W,
     shards: u64,
@@ -146,7 +147,7 @@ pub struct Scan<W> {
 }
 
 impl<W: Write> Scan<W> {
-    /// Begins with its head.
+    /// Writes the head of a scan.
     pub fn new(mut to: W, head: &Head) -> Result<Scan<W>, ScanError> {
         line(&mut to, head)?;
         Ok(Scan { to, shards: 0, bytes: 0 })
@@ -168,7 +169,8 @@ impl<W: Write> Scan<W> {
         Ok(())
     }
 
-    /// Writes the end, without which a scan counts as cut; the number of shards and their bytes.
+    /// Writes the last line, without which a scan counts as incomplete. Returns the output, the
+    /// number of shards and their bytes.
     pub fn end(mut self) -> Result<(W, u64, u64), ScanError> {
         line(&mut self.to, &Line::End(self.shards))?;
         self.to.flush()?;
@@ -176,7 +178,7 @@ impl<W: Write> Scan<W> {
     }
 }
 
-/// The shards of an export.
+/// Returns the shards of an export.
 pub fn shards_of(from: &mut impl Read, folding: &mut Folding) -> Result<Vec<Shard>, ScanError> {
     struct Folded<'f> {
         folding: &'f mut Folding,
@@ -220,7 +222,7 @@ fn from_digits(text: &str, len: usize) -> Option<Vec<u8>> {
     bytes.collect::<Option<Vec<u8>>>().filter(|bytes| bytes.len() == len)
 }
 
-/// A scan that is compared: where in it each placement group begins.
+/// A scan to compare, with the position of each placement group in it.
 pub struct Scanned<R> {
     from: R,
     head: Head,
@@ -257,12 +259,13 @@ impl<R: BufRead + Seek> Scanned<R> {
         Ok(Scanned { from, head, groups })
     }
 
-    /// Its first line.
+    /// Returns its first line.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// The shards of a placement group, by object; `None` if the scan does not have it.
+    /// Returns the shards of a placement group, by object; `None` if the scan does not have the
+    /// group.
     fn shards(&mut self, group: &Group) -> Result<Option<BTreeMap<ObjectName, Shard>>, ScanError> {
         let Some(&at) = self.groups.get(group) else { return Ok(None) };
         self.from.seek(SeekFrom::Start(at))?;
@@ -286,45 +289,47 @@ pub struct Wrong {
     pub group: Group,
     /// The OSD that stores it.
     pub osd: u32,
-    /// A larger error looks so with a chance of at most one in 2 to this power.
+    /// An error in more shards would look the same with a chance of at most 1 in 2 to this power.
     pub evidence_bits: u32,
-    /// True if that is enough for a repair.
+    /// True if this evidence suffices for a repair.
     pub is_certain: bool,
     /// Its fold and version as scanned.
     pub shard: Shard,
-    /// The OSDs of the other shards that were compared with it and are right, by shard.
+    /// The OSD of each right shard of the object, by shard; the wrong shard was compared with
+    /// these.
     pub good: BTreeMap<usize, u32>,
-    /// True if the good shards alone are enough to compute it.
+    /// True if the right shards suffice to compute the wrong one.
     pub is_recoverable: bool,
 }
 
-/// An object whose shards were not found to be right.
+/// Fault that was found in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// These shards are wrong.
     Wrong(Vec<Wrong>),
-    /// Shards do not fit one another, and the wrong ones cannot be named.
+    /// The shards contradict one another, and the wrong ones cannot be located.
     Unknown,
-    /// Shards have unlike lengths, which a deep scrub of Ceph names.
+    /// The shards differ in length. A deep scrub of Ceph reports this, too.
     Lengths,
-    /// A shard is not there on an OSD that was scanned.
+    /// Shards that are absent from scanned OSDs.
     Missing(Vec<Group>),
 }
 
 /// Result of comparing scans.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
-    /// Objects and snapshots of them that were compared.
+    /// Number of objects, including snapshots of objects, that were compared.
     pub objects: u64,
-    /// Objects that were written between two scans, which say nothing of them.
+    /// Number of objects whose shards are of different versions, because a write came between two
+    /// scans; their shards cannot be compared.
     pub changed: u64,
-    /// Objects of which too few shards were scanned.
+    /// Number of objects of which too few shards were scanned to compare them.
     pub unchecked: u64,
-    /// Placement groups of which a shard is in no scan.
+    /// Placement groups that have a shard in no scan.
     pub partly: BTreeSet<String>,
-    /// Placement groups.
+    /// Number of placement groups.
     pub groups: u64,
-    /// All objects with a fault.
+    /// Each fault, with its placement group and its object.
     pub found: Vec<(String, ObjectName, Found)>,
 }
 
@@ -483,7 +488,7 @@ impl Folds {
         Ok(Judged::Wrong(wrong.collect()))
     }
 
-    /// The evidence of the largest stretch that is wrong.
+    /// Returns the evidence bits of the located error that has most of them.
     fn evidence(&self, folds: &[Option<Vec<u8>>], lost: &[usize]) -> Option<u32> {
         let code = self.codec.code();
         let zeros = vec![0; self.fold_len];
@@ -511,7 +516,7 @@ mod tests {
     const NAME: &str = "ceph:plugin=jerasure technique=reed_sol_van k=4 m=2";
     const CHUNK: usize = 4096;
 
-    /// The shard of one object as the tool of an OSD exports it.
+    /// Returns the export of one object's shard, as `ceph-objectstore-tool` writes it.
     fn export(oid: &str, version: u8, shard: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let text = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
@@ -538,7 +543,8 @@ mod tests {
         [first, out].concat()
     }
 
-    /// Scans of six OSDs with an object each, after a change of its shards and of the versions.
+    /// Returns the scans of six OSDs, each with one shard of an object, after a change of shards
+    /// and versions.
     fn scans(change: impl Fn(&mut Vec<Vec<u8>>, &mut [u8; 6])) -> Vec<Scanned<Cursor<Vec<u8>>>> {
         let profile = Profile::parse(NAME).unwrap();
         let chunks = Chunks::new(&profile, Some(CHUNK)).unwrap();

@@ -1,14 +1,15 @@
-//! What becomes of the pools of a Ceph cluster, from `ceph osd dump -f json` alone: which release
-//! strands them, what they bear, what they cost, and how to leave.
+//! Report on the pools of a Ceph cluster, from `ceph osd dump -f json` alone: the release that
+//! drops their plug-in, the losses that they tolerate, their cost, and the commands to move their
+//! data.
 //!
-//! * [`Dump`]: the part of the dump that is about pools and profiles;
-//! * [`examine`]: what profiles are worth, within the work that was allowed;
-//! * [`reads`]: what Ceph's own plug-ins read for a recovery;
+//! * [`Dump`]: pools and profiles of the dump;
+//! * [`examine`]: tolerance, cost and durability of profiles, within the allowed work;
+//! * [`reads`]: the chunks that Ceph's own plug-ins read for a recovery;
 //! * [`Tree`]: hosts, racks and the size of disks, from `ceph osd tree -f json`;
-//! * [`ways_out`]: the commands that take the data of a pool elsewhere.
+//! * [`ways_out`]: the commands that move the data of a pool to another one.
 //!
-//! Stranded: Ceph 21 (Umbrella) deprecates the plug-ins shec and clay and all techniques of
-//! jerasure but reed_sol_van, with a health warning; Ceph 22 (Vampire) has them no more
+//! Stranded: Ceph 21 (Umbrella) deprecates the plug-ins shec and clay, and all techniques of
+//! jerasure but reed_sol_van, with a health warning; Ceph 22 (Vampire) removes them
 //! (ceph/ceph#69026). The plug-ins isa and lrc stay.
 
 mod dump;
@@ -34,18 +35,18 @@ use reads::{Reads, Recovery};
 use std::collections::BTreeMap;
 use work::Purse;
 
-/// The release that warns of what it is about to drop.
+/// The release of Ceph that warns of the plug-ins and techniques that the next one removes.
 pub const WARNS: u32 = 21;
-/// The first release without it.
+/// The first release without these plug-ins and techniques.
 pub const STRANDS: u32 = 22;
 
-/// Profiles that are examined, at most; later ones are listed without numbers.
+/// The most profiles that are examined; later ones are listed without numbers.
 pub const EXAMINED_MAX: usize = 64;
 
 /// How pools are examined.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The work that all of them together may make, in steps of about a microsecond.
+    /// The work allowed for all profiles together, in steps of about a microsecond.
     pub effort_steps: u64,
     /// The disks and failure domains of the cluster, if they are known.
     pub tree: Option<Tree>,
@@ -59,43 +60,43 @@ impl Default for Options {
     }
 }
 
-/// What a code is worth to a pool.
+/// Findings for one profile.
 #[derive(Clone, Debug)]
 pub struct Examined {
-    /// The code here.
+    /// The code of the profile.
     pub code: Code,
-    /// Any so many OSDs may be lost, proved by trying all sets; at most the claim.
+    /// The proved tolerance: any set of this many OSDs can be lost. It is at most the claim.
     pub proved: usize,
     /// Stored bytes per byte of user data.
     pub overhead: f64,
-    /// What is read when one OSD is lost.
+    /// Bytes read to recover one lost OSD.
     pub one: Recovery,
-    /// What is read when two are.
+    /// Bytes read to recover two lost OSDs.
     pub two: Recovery,
-    /// How likely a loss is; none if that was left out.
+    /// Durability of the code; `None` if computing it would exceed the allowed work.
     pub durability: Option<Durability>,
-    /// What would have taken more work than was left, for people; nothing is known of it.
+    /// Names of the numbers that were not computed, because they would exceed the allowed work.
     pub left_out: Vec<&'static str>,
 }
 
-/// How likely one set of disks loses data, by the estimator of the lab.
+/// Probability that one set of disks loses data, by the estimator of the lab.
 #[derive(Clone, Debug)]
 pub struct Durability {
     /// Mean years to a loss.
     pub mttdl_years: f64,
-    /// How far no loss within a year is certain: 4 for 99.99 %.
+    /// The nines of the probability that a year brings no loss: 4 for 99.99 %.
     pub nines: f64,
-    /// The code that stands for one of many rows, of which as many columns may be lost, and a
-    /// rebuild reads as many whole columns.
+    /// Spec of the code of one row that was examined in place of a code of many rows, see
+    /// [`durability::stand_in`]; `None` if the code itself was examined.
     pub stands_for_it: Option<String>,
 }
 
-/// What was found of the profiles of a dump.
+/// Findings for the profiles of a dump.
 #[derive(Debug)]
 pub struct Findings {
     options: Options,
     known: BTreeMap<String, Result<Examined, String>>,
-    /// The effort that suffices for everything that was left out.
+    /// The effort that would suffice for all numbers, including those that were not computed.
     pub suffices_steps: u64,
 }
 
@@ -108,8 +109,8 @@ struct Open<'p> {
 
 /// Examines profiles, each once, within the work that the options allow for all of them.
 ///
-/// Small codes come first: what a large one takes is not lacking to them. `progress` is told how
-/// much of how much is done.
+/// Small codes come first, so that a large one cannot use up the work that they need. `progress`
+/// receives the number of parts done and of all parts, two for each profile.
 pub fn examine<'p>(
     profiles: impl IntoIterator<Item = &'p Profile>,
     options: &Options,
@@ -152,7 +153,7 @@ pub fn examine<'p>(
     Findings { options: options.clone(), known, suffices_steps: purse.suffices() }
 }
 
-/// Profiles of one key are worth the same.
+/// Returns a key; profiles with equal keys have equal findings.
 fn key(name: &str, profile: &Profile, options: &Options) -> String {
     match &options.tree {
         None => name.to_string(),
@@ -161,7 +162,7 @@ fn key(name: &str, profile: &Profile, options: &Options) -> String {
 }
 
 impl Findings {
-    /// What is known of a profile, or why nothing is.
+    /// Returns the findings for a profile, or the reason why there are none.
     pub fn of(&self, profile: &Profile) -> Result<&Examined, String> {
         let name = profile.name_of_chunks()?;
         match self.known.get(&key(&name, profile, &self.options)) {
@@ -174,7 +175,7 @@ impl Findings {
 }
 
 impl Open<'_> {
-    /// All but the proof.
+    /// Returns the findings without the proof of the claim.
     fn examined(&self, options: &Options, purse: &mut Purse) -> Result<Examined, String> {
         let code = &self.chunks.code;
         let mut left_out = Vec::new();
@@ -227,14 +228,14 @@ impl Open<'_> {
 }
 
 impl Examined {
-    /// Proves as much of the claim as one share of so many of the work that is left allows.
+    /// Proves the claim as far as one of `shares` equal shares of the remaining work allows.
     fn prove(&mut self, threads: usize, purse: &mut Purse, shares: usize) {
         let claimed = self.code.claim().tolerance;
         let limits = ProveOptions {
             lost_most: Some(claimed),
             sets_most: 2_000_000,
             work_all: purse.share(shares),
-            // Of a sample nothing is proved.
+            // A sample proves nothing.
             sample: 0,
             threads,
             ..ProveOptions::default()
@@ -245,10 +246,10 @@ impl Examined {
     }
 }
 
-/// The disks of a pool, and in what they are lost together.
+/// Returns the disks of a pool, with the domains whose disks are lost together.
 ///
-/// Without a tree the usual ones, each alone. A pool whose chunks are to be on different OSDs alone
-/// is taken for spread over the hosts as evenly as it can be.
+/// Without a tree these are the default disks, which fail one by one. A pool whose failure domain
+/// is the OSD counts as spread over the hosts as evenly as possible.
 fn disks(tree: Option<&Tree>, failure_domain: &str) -> durability::Disks {
     let usual = durability::Disks::default();
     let Some(tree) = tree else { return usual };
@@ -262,9 +263,9 @@ fn disks(tree: Option<&Tree>, failure_domain: &str) -> durability::Disks {
 /// The probability that a host or a rack is lost for good within a year.
 const LOST_PER_YEAR: f64 = 0.001;
 
-/// The disks of the estimate, in words.
+/// Returns the assumptions about disks and domains in words.
 pub fn durability_inputs(tree: Option<&Tree>) -> String {
-    // What it says of domains is of one pool; here it is of all.
+    // `assumptions` would describe the domains of one pool; the sentence below is about all pools.
     let disks = durability::Disks { domains: None, ..disks(tree, "") };
     let of_disks = durability::assumptions(&durability::Options { disks, ..durability::Options::default() });
     let Some(Tree { osds, hosts, racks, .. }) = tree else { return of_disks };
@@ -276,7 +277,8 @@ pub fn durability_inputs(tree: Option<&Tree>) -> String {
     )
 }
 
-/// A recovery as the share of an object that is read.
+/// Returns the bytes that a recovery reads as a share of the object, in text; `~` marks a share
+/// that is not exact.
 pub fn share(reads: Option<Reads>) -> String {
     match reads {
         None => "-".into(),

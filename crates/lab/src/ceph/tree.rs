@@ -1,5 +1,5 @@
-//! The part of `ceph osd tree -f json` that says how many OSDs there are, how large, and in how
-//! many hosts and racks.
+//! The part of `ceph osd tree -f json` that states the number of OSDs, their size, and the numbers
+//! of hosts and racks.
 
 use super::LEN_BYTES_MAX;
 use crate::durability::Domains;
@@ -9,24 +9,24 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The most nodes of a tree, and the most children that they have together: OSDs of the largest
-/// clusters are a tenth of it.
+/// The most nodes of a tree, and the most children of all nodes together: ten times the OSDs of the
+/// largest clusters.
 pub const NODES_MAX: usize = 200_000;
 
-/// Why a text is no tree, or has not what is asked for.
+/// Reason why a text is no tree, or lacks the requested buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeError {
-    /// It is longer than any tree.
+    /// The text has more than [`LEN_BYTES_MAX`] bytes.
     TooLong,
-    /// It is no JSON, or not of this shape.
+    /// The text is not JSON of the shape that Ceph writes.
     Shape(String),
-    /// More nodes than are read.
+    /// The tree has this many nodes, more than `NODES_MAX`.
     TooManyNodes(usize),
-    /// More children than are read.
+    /// The nodes have this many children together, more than `NODES_MAX`.
     TooManyChildren(usize),
-    /// No OSD with a weight lies in it.
+    /// The tree has no OSD with a weight.
     NoOsd,
-    /// No bucket of the kind has an OSD.
+    /// No bucket of this type contains such an OSD.
     NoBucket(&'static str),
 }
 
@@ -55,13 +55,13 @@ impl fmt::Display for TreeError {
 
 impl std::error::Error for TreeError {}
 
-/// How many nodes a text has, and children of them: asked before any of them is kept.
+/// The numbers of nodes and of their children, counted before any of them is kept in memory.
 #[derive(Deserialize)]
 struct Counted {
     nodes: Tally,
 }
 
-/// The length of a list, and the lengths of the lists that its elements have.
+/// The number of nodes in a list, and the number of their children.
 #[derive(Default)]
 struct Tally {
     len: usize,
@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-/// Takes the elements of a list one by one.
+/// Passes the elements of a list to `take`, one by one.
 fn each<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
     take: impl FnMut(T),
@@ -136,21 +136,21 @@ struct Node {
     crush_weight: Option<f64>,
 }
 
-/// What is known of a cluster's disks.
+/// Numbers of a cluster's OSDs, hosts and racks, and the size of its disks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tree {
-    /// OSDs that data go to: those with a weight, in the tree.
+    /// OSDs of the tree that have a weight, so that they receive data.
     pub osds: usize,
     /// The mean of their weights, which Ceph sets to their TiB.
     pub mean_tib: f64,
-    /// Hosts that have one.
+    /// Hosts that contain such an OSD.
     pub hosts: usize,
-    /// Racks that have one.
+    /// Racks that contain such an OSD.
     pub racks: usize,
 }
 
 impl Tree {
-    /// Reads it; whatever else a node says is passed over.
+    /// Reads a tree; other fields of its nodes are skipped.
     pub fn parse(text: &[u8]) -> Result<Tree, TreeError> {
         if text.len() > LEN_BYTES_MAX {
             return Err(TreeError::TooLong);
@@ -173,7 +173,7 @@ impl Tree {
         if osds.is_empty() {
             return Err(TreeError::NoOsd);
         }
-        // From the OSDs up; a circle of buckets is visited once.
+        // From the OSDs up to the root; a cycle of buckets is visited once.
         let mut parents: HashMap<i64, Vec<i64>> = HashMap::new();
         for node in &nodes {
             node.children.iter().for_each(|&child| parents.entry(child).or_default().push(node.id));
@@ -196,7 +196,7 @@ impl Tree {
         })
     }
 
-    /// Its hosts or racks as failure domains.
+    /// Returns the hosts or racks as failure domains.
     pub fn domains(&self, what: &'static str, lost_per_year: f64) -> Result<Domains, TreeError> {
         let count = if what == "rack" { self.racks } else { self.hosts };
         match count {

@@ -1,18 +1,18 @@
-//! The commands that take a pool's data to one whose plug-in stays.
+//! Commands that move a pool's data to a new pool, whose plug-in stays in Ceph.
 
 use super::{Pool, PoolKind};
 use std::fmt;
 
-/// Why a pool that is to be left has no commands.
+/// Reason why there are no commands for a pool whose plug-in will be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoWayOut {
-    /// Its name moves a cursor, ends a line, or is longer than any.
+    /// The pool's name has a control character or more than 1024 bytes.
     Name,
-    /// Its name is one that Ceph takes for an option, quoted or not.
+    /// The pool's name begins with `-`; Ceph takes it for an option, even in quotes.
     NameOfOption,
-    /// So is that of an application of it.
+    /// The name of an application of the pool begins with `-`.
     ApplicationOfOption,
-    /// Its profile does not say how many chunks there are.
+    /// The profile does not state a valid number of chunks.
     Profile,
 }
 
@@ -31,12 +31,12 @@ impl fmt::Display for NoWayOut {
     }
 }
 
-/// Commands for a shell, in their order; none for a pool that stays.
+/// Returns the commands for a shell, in their order; none for a pool whose plug-in stays.
 ///
-/// The new pool has as many data chunks and bears what the old one was meant to bear: `c` lost OSDs
-/// with shec, else `m`. Nothing is deleted.
+/// The new pool has as many data chunks as the old one, and tolerates as many lost OSDs as the old
+/// one was meant to: `c` with shec, otherwise `m`. Nothing is deleted.
 ///
-/// Errors: a name or the profile makes no command that says what is meant.
+/// Errors: no safe command can be made with the names, or none with the profile.
 pub fn ways_out(pool: &Pool) -> Result<Vec<String>, NoWayOut> {
     let PoolKind::Erasure { profile: Some(profile), .. } = &pool.kind else { return Ok(Vec::new()) };
     if profile.stranded().is_none() {
@@ -64,7 +64,7 @@ pub fn ways_out(pool: &Pool) -> Result<Vec<String>, NoWayOut> {
         .filter_map(|&(key, value)| Some((key, value.filter(|value| !value.is_empty() && is_plain(value))?)))
         .map(|(key, value)| format!(" {key}={}", quoted(value)))
         .collect();
-    // Ceph takes more in the name of a pool that is renamed than in those that it makes.
+    // Ceph refuses characters in the name of a new pool that it accepts when a pool is renamed.
     let of_ceph = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let new = match pool.name.chars().all(of_ceph) {
         true => quoted(&format!("{}-isa", pool.name)),
@@ -103,17 +103,17 @@ pub fn ways_out(pool: &Pool) -> Result<Vec<String>, NoWayOut> {
     Ok(commands)
 }
 
-/// Of isa's Vandermonde matrix Ceph takes no more than what is MDS.
+/// Returns true if Ceph accepts isa's Vandermonde matrix of this size: only where it is MDS.
 pub(crate) fn is_vandermonde_safe(k: usize, m: usize) -> bool {
     m <= 3 && k <= 32 || m == 4 && k <= 21
 }
 
-/// Whether nothing in it moves a cursor or ends a line.
+/// Returns true if a text has no control characters and at most 1024 bytes.
 fn is_plain(text: &str) -> bool {
     text.len() <= 1024 && !text.chars().any(char::is_control)
 }
 
-/// A word as a shell takes it.
+/// Returns a text as one word for a shell, quoted if necessary.
 fn quoted(text: &str) -> String {
     let needs_none = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(needs_none) {
@@ -142,7 +142,7 @@ mod tests {
         assert!(!is_plain("two\nlines") && !is_plain("\u{1b}[2J"));
     }
 
-    /// Quotes keep a word together and do not keep it from being an option.
+    /// Quotes make a name one word, but Ceph still takes it for an option if it begins with `-`.
     #[test]
     fn no_command_has_a_name_for_an_option() {
         let pool = |name: &str, application: &str| {
@@ -161,7 +161,7 @@ mod tests {
         for name in ["cold", "a -f", "co-ld", "'--help", "\u{2014}x"] {
             let commands = ways_out(&pool(name, "rgw")).expect("a name like others");
             assert!(commands.len() > 3, "{name}");
-            // No word that came from the dump begins one.
+            // No word that came from the dump begins with `-`.
             assert!(
                 commands.iter().all(|line| !line.contains(" '-") && !line.contains(" --")),
                 "{commands:?}"

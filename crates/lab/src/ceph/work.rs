@@ -1,7 +1,7 @@
-//! What it takes to say what a profile is worth, known before it is done: of a dump that somebody
-//! else wrote no more is examined than was allowed.
+//! Estimates of the work to examine a profile. They are made before the work begins: an attacker
+//! can have written the dump, so work beyond the allowed amount is not begun.
 //!
-//! Work is counted in steps of about a nanosecond of one core, and never timed: the same dump has
+//! Work is counted in steps of about a nanosecond of one core, and never timed: the same dump gives
 //! the same report on every machine. Searches for plans are counted at their longest; many end
 //! sooner.
 
@@ -9,10 +9,10 @@ use crate::durability;
 use pantile::Code;
 use pantile::plan::{ProveOptions, prove};
 
-/// What is allowed for a dump unless more is asked for, in steps of about a microsecond: a second.
+/// Work allowed for a dump by default, in steps of about a microsecond: one second.
 pub const EFFORT_STEPS: u64 = 1_000_000;
 
-/// The steps that are left for a dump.
+/// Account of the work for a dump: steps allowed, steps left, and steps refused.
 #[derive(Clone, Debug)]
 pub(super) struct Purse {
     allowed: u64,
@@ -21,14 +21,13 @@ pub(super) struct Purse {
 }
 
 impl Purse {
-    /// One with so many steps of a microsecond in it.
+    /// Returns a purse with `effort_steps` steps of a microsecond.
     pub fn new(effort_steps: u64) -> Purse {
         let allowed = effort_steps.saturating_mul(1000);
         Purse { allowed, left: allowed, lacking: 0 }
     }
 
-    /// Pays for something that is to be done; `false`, and nothing is paid, if it takes more than
-    /// is left.
+    /// Takes the steps of work to come. If fewer steps are left, returns `false` and takes none.
     pub fn pays(&mut self, steps: u64) -> bool {
         let left = self.left.checked_sub(steps);
         match left {
@@ -38,33 +37,34 @@ impl Purse {
         left.is_some()
     }
 
-    /// What each of so many things may take.
+    /// Returns the remaining steps divided by the number of tasks `of`.
     pub fn share(&self, of: usize) -> u64 {
         self.left / of.max(1) as u64
     }
 
-    /// Pays for what is done.
+    /// Takes the steps of work that is done.
     pub fn paid(&mut self, steps: u64) {
         self.left = self.left.saturating_sub(steps);
     }
 
-    /// The effort that pays for everything that was not paid for, too.
+    /// Returns the effort that would suffice for all work, including the refused work.
     pub fn suffices(&self) -> u64 {
         self.allowed.saturating_add(self.lacking).div_ceil(1000)
     }
 }
 
-/// The sets of so many columns.
+/// Returns the number of sets of `lost` columns.
 pub(super) fn sets(columns: usize, lost: usize) -> u64 {
     pantile_gf::choose(columns as u64, lost as u64)
 }
 
-/// Plans for all of so many sets of `lost` columns, each with a search of at most so many nodes.
+/// Returns the steps of planning for `sets` sets of `lost` columns, each with a search of at most
+/// `nodes_most` nodes.
 pub(super) fn of_plans(code: &Code, sets: u64, lost: usize, nodes_most: u64) -> u64 {
     const PLAN_STEPS: u64 = 2_000;
     const NODE_STEPS: u64 = 500;
-    // With one row the search asks which of the columns that are left need not be read: one for
-    // each equation that the lost ones leave over.
+    // With one row, the search chooses which of the remaining columns are not read: the number of
+    // equations minus the number of lost columns.
     let nodes = match (code.rows_max(), code.equations().len().checked_sub(lost)) {
         (1, Some(over)) => self::sets(code.columns() - lost, over).min(nodes_most),
         _ => nodes_most,
@@ -72,10 +72,10 @@ pub(super) fn of_plans(code: &Code, sets: u64, lost: usize, nodes_most: u64) -> 
     sets.saturating_mul(PLAN_STEPS + nodes * NODE_STEPS)
 }
 
-/// [`durability::examine`] of the code, or of what stands for it.
+/// Returns the steps of [`durability::examine`] for a code, or for its stand-in.
 pub(super) fn of_durability(code: &Code, disks: &durability::Disks) -> u64 {
-    // As `durability` does it: a level of more sets is drawn from, and a proof of one that would
-    // take longer is, too.
+    // These limits are those of `durability`. It samples a level of more than `SETS_MOST` sets, and
+    // it stops the proof of a level after `PROOF_MOST` steps.
     const SETS_MOST: u64 = 25_000;
     const DRAWN_MOST: u64 = 1_000;
     const PROOF_MOST: u64 = 500_000_000;

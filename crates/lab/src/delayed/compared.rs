@@ -24,7 +24,7 @@ pub struct Ratios {
     pub delayed: f64,
 }
 
-/// Results of one code on both sides.
+/// Results of one code, in the model and on the volume.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// The code.
@@ -40,7 +40,7 @@ pub struct Compared {
     files: Vec<(Scheme, Totals, f64)>,
 }
 
-/// Uses that take no time, from all that the model lacks to none.
+/// Uses that take no time in each case: first all that the model lacks, at last none.
 const FREE: [(&str, &[Use]); 4] = [
     ("volume, data and parity charged", &[Use::Header, Use::Record, Use::Flush]),
     ("and headers", &[Use::Record, Use::Flush]),
@@ -49,15 +49,15 @@ const FREE: [(&str, &[Use]); 4] = [
 ];
 
 impl Compared {
-    /// Runs both. With a folder it also runs real volumes on throttled files there, which takes
-    /// seconds of this machine.
+    /// Runs the model and the volume. With a folder it also runs real volumes on throttled files
+    /// there, which takes seconds of this machine.
     ///
     /// Errors: those of [`driven`] and [`executed`].
     pub fn new(code: &Code, folder: Option<&Path>) -> Result<Compared, CheckError> {
         let setup = Setup::small(code.clone());
         let mut single = Vec::new();
         for scheme in Scheme::ALL {
-            // A code without a place here is refused before anything slow begins.
+            // This comes first: it refuses an unsuitable code before anything slow begins.
             let volume = driven(&setup, scheme, Coming::OneByOne, Layout::Together, Memory::None)?;
             let model = simulated(&setup, scheme, Coming::OneByOne, 1);
             single.push((scheme, model, volume));

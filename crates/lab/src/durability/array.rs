@@ -1,9 +1,9 @@
 //! One array and its sets of lost columns: the rebuild time of each, the further losses that are
 //! fatal, and the probability that the rebuild needs an unreadable sector.
 //!
-//! Lost cells are recoverable exactly when their vectors in the equations are independent. So a
-//! column is fatal beside a set if its vectors depend on those of the set, and so is a single
-//! cell.
+//! Lost cells are recoverable exactly when their vectors in the equations are independent. So the
+//! loss of a further column, or of a single cell, is fatal if its vectors are not independent of
+//! each other and of those of the lost columns.
 
 use super::disks::{Disks, Domains};
 use pantile::code::{ColumnRole, Placement};
@@ -17,16 +17,16 @@ use std::sync::{Arc, RwLock};
 /// Lost columns, ascending.
 pub(crate) type Columns = Box<[u16]>;
 
-/// Lost columns, and the rebuilt ones of them.
+/// Lost columns, and those of them that are rebuilt.
 type LostAndRebuilt = (Columns, Columns);
 
 /// Consequences of losing one set of columns that the code tolerates.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Loss {
     fatal: Fatal,
-    /// Number of other columns that are fatal in addition.
+    /// Number of other columns whose loss, too, would be fatal.
     pub fatal_count: usize,
-    /// Hours to rebuild the first j columns while all are lost, at index j - 1.
+    /// Hours to rebuild the first j of the lost columns at once, at index j - 1.
     pub hours: Vec<f64>,
     /// Probability that a rebuild needs an unreadable sector.
     pub unreadable: f64,
@@ -52,11 +52,11 @@ impl Loss {
 /// A code on disks.
 pub(crate) struct Array<'c> {
     code: &'c Code,
-    /// Column on each disk, by turn of the placement.
+    /// The column on each disk, for each turn of the placement.
     turns: Vec<Vec<u16>>,
-    /// Known sets of lost columns, where there are several turns.
+    /// Results of [`Array::beside`] by lost columns, kept if there are several turns.
     stripes: RwLock<HashMap<Columns, Arc<Beside>>>,
-    /// Cells read of each column for lost columns and the rebuilt ones of them.
+    /// Number of cells read from each column, by lost columns and those that are rebuilt.
     reads: RwLock<HashMap<LostAndRebuilt, Arc<Vec<usize>>>>,
     planner: Planner,
     pub disks: &'c Disks,
@@ -64,8 +64,8 @@ pub(crate) struct Array<'c> {
     pub safe: usize,
     /// Maximum of lost columns examined; more count as a loss of data.
     pub top: usize,
-    /// True if all sets of one size are alike: one row per column, any k columns determine all,
-    /// and none are lost together.
+    /// True if all sets of one size are alike: one row per column, any k columns determine all, and
+    /// no domain contains several columns.
     pub is_alike: bool,
     /// Columns of each domain, if any domain has several; the losses of a domain with one column
     /// are those of its column.
@@ -110,8 +110,8 @@ impl<'c> Array<'c> {
         self.code.columns()
     }
 
-    /// Returns the failures per hour of one working column: of its disk, and of its domain if the
-    /// column has it alone.
+    /// Returns the failures per hour of one working column: those of its disk, and those of its
+    /// domain if no other column is in it.
     pub fn failures_per_hour(&self) -> f64 {
         let own = self.disks.domains.as_ref().filter(|_| self.groups.is_empty());
         self.disks.failures_per_hour() + own.map_or(0.0, Domains::losses_per_hour)
@@ -132,7 +132,7 @@ impl<'c> Array<'c> {
         self.known.get_mut().unwrap_or_else(|e| e.into_inner()).retain(|set, _| set.len() != lost);
     }
 
-    /// Returns the consequences of losing a tolerated set; they are kept.
+    /// Returns the consequences of losing a tolerated set, and keeps them for the next call.
     pub fn loss(&self, lost: &[u16]) -> Arc<Loss> {
         let key: Columns = match self.is_alike {
             true => (0..lost.len() as u16).collect(),
@@ -179,7 +179,8 @@ impl<'c> Array<'c> {
         let share = vulnerable / self.code.rows_max() as f64;
         let hours = match self.mean_hours.get(&lost.len()) {
             Some(hours) => hours.clone(),
-            // With a spare for each, all are rebuilt at once and no other number is needed.
+            // With unlimited spares, all lost columns are rebuilt at once, so that only this time
+            // is needed.
             None => (1..=lost.len())
                 .map(|of| match of < lost.len() && self.disks.spares.is_none() {
                     true => f64::NAN,
@@ -190,8 +191,8 @@ impl<'c> Array<'c> {
         Loss { fatal, fatal_count, hours, unreadable: -(-share * self.disks.unreadable_per_disk()).exp_m1() }
     }
 
-    /// Returns the disks that are fatal beside these, and the number of single cells that are, as
-    /// the mean over the stripes of a disk.
+    /// Returns the disks whose loss in addition to `lost` is fatal, and the number of such cells in
+    /// a stripe, as the mean over the turns.
     fn fatal(&self, lost: &[u16]) -> (Fatal, f64) {
         let is_top = lost.len() >= self.top;
         if lost.len() < self.safe {
@@ -215,7 +216,7 @@ impl<'c> Array<'c> {
         (if is_top { Fatal::All } else { Fatal::Some(fatal) }, vulnerable)
     }
 
-    /// Returns the columns and cells that are fatal beside lost columns of one stripe.
+    /// Returns the columns and cells of one stripe whose loss in addition to lost columns is fatal.
     fn beside(&self, lost: Columns) -> Arc<Beside> {
         known_or(&self.stripes, self.turns.len() > 1, lost, |lost| {
             let Some(mut span) = self.vectors.span(self.code, lost) else {
@@ -230,8 +231,8 @@ impl<'c> Array<'c> {
                     let before = span.rank();
                     let is_independent = self.vectors.insert(&mut span, cell);
                     fatal[column] |= !is_independent;
-                    // Beside other cells of its column it may depend on those; it is then tested
-                    // alone.
+                    // The cell can depend on earlier cells of its own column; it is then tested
+                    // without them.
                     let is_alone = before == rank;
                     vulnerable += usize::from(match (is_independent, is_alone) {
                         (true, _) => false,
@@ -249,9 +250,9 @@ impl<'c> Array<'c> {
         })
     }
 
-    /// Returns true if the reads decide, so that a plan is needed. They do not if their sum has no
-    /// limit and no disk that is read holds more than the largest that is written: writing then
-    /// takes longest.
+    /// Returns true if reads can decide the time of a rebuild, so that a plan is needed. Writing
+    /// takes longest if the sum of all reads has no limit, and no disk that is read holds more than
+    /// the largest written one.
     fn is_planned(&self, lost: &[u16]) -> bool {
         let is_lost = |column: &usize| lost.binary_search(&(*column as u16)).is_ok();
         let of = |is_written: bool| {
@@ -301,7 +302,7 @@ impl<'c> Array<'c> {
     }
 }
 
-/// Columns and cells that are fatal beside lost columns.
+/// Columns and cells whose loss in addition to lost columns is fatal.
 struct Beside {
     /// True for each column whose loss, too, is a loss of data.
     fatal: Vec<bool>,

@@ -119,7 +119,7 @@ impl Chain {
     }
 }
 
-/// Returns one step after another; losses are final.
+/// Returns the probabilities of one step after another; losses are final.
 fn product(first: &[Vec<f64>], second: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let states = first.len();
     let row = |from: &Vec<f64>| {

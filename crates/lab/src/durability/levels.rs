@@ -41,9 +41,10 @@ pub struct Level {
     pub unreadable: f64,
     /// Rebuilds of j columns per hour, at index j - 1.
     pub rebuilds_per_hour: Vec<f64>,
-    /// Losses of whole domains per hour that lose data.
+    /// Losses of whole domains per hour that are a loss of data.
     pub fatal_domains_per_hour: f64,
-    /// Losses of whole domains per hour that do not, by the number of columns lost afterwards.
+    /// Losses of whole domains per hour that are no loss of data, by the number of columns lost
+    /// afterwards.
     pub domains_per_hour: BTreeMap<usize, f64>,
 }
 
@@ -77,8 +78,8 @@ pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, draws: Dr
             _ => {
                 let sets = draws.of(array, lost);
                 if sets.is_empty() {
-                    // Hardly any set survives, and none that was drawn: the next loss counts as
-                    // fatal.
+                    // No drawn set survives, so that hardly any set of this size does: the next
+                    // loss counts as fatal.
                     array.top = lost - 1;
                     if let Some(last) = levels.last_mut() {
                         let last: &mut Level = last;

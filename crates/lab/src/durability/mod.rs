@@ -246,9 +246,10 @@ fn spread(array: &Array<'_>) -> Option<Spread> {
 /// to plan; `None` if the code itself is examined.
 ///
 /// The stand-in has the same tolerance, and its rebuild reads whole columns. The error is on the
-/// safe side: a rebuild that reads less loses less. For a tolerance above eight, the stand-in has
-/// fewer columns and tolerates eight losses: when the code loses data, so many of any of its
-/// columns are lost that the stand-in loses data too.
+/// safe side: a rebuild that reads less loses less. For a code of n columns with a tolerance t
+/// above eight, the stand-in has n - t + 8 columns and tolerates eight losses. More than t lost
+/// columns include at least nine of any n - t + 8, so the stand-in loses data whenever the code
+/// does.
 pub fn stand_in(code: &Code) -> Option<Code> {
     /// Maximum of tolerance: probabilities of more simultaneous losses are indistinguishable from
     /// 0.

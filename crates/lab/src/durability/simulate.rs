@@ -18,9 +18,9 @@
 //!
 //! * E V(t) is t / (r m), plus the part of the last B that reaches beyond t: 0 to E[B^2] / (r m^2)
 //!   (Lorden's bound). Half of it, the limit in the long run, is added here;
-//! * exp(-r p V) at its mean is too small a chance to survive (Jensen), by at most a share p E[B^2]
-//!   / m^2 of the exponent, and p E[L^2] / (2 m^2) for the spread of L: from the martingale exp(g
-//!   Z - r p V) of the time Z, while g B is small for the g near p / m.
+//! * exp(-r p V) at the mean of V is too small a chance to survive (Jensen), by at most a share p
+//!   E[B^2] / m^2 of the exponent, and p E[L^2] / (2 m^2) for the spread of L. This follows from
+//!   the martingale exp(g Z - r p V) of the time Z, while g B is small for the g near p / m.
 //!
 //! The interval is that of chance, widened by these bounds: it contains the error of every
 //! approximation. Tests compare it with an exact chain.
@@ -43,8 +43,8 @@ pub struct Estimate {
 impl Estimate {
     /// Returns a value with a relative standard error.
     fn around(value: f64, error: f64) -> Estimate {
-        // The interval is of the logarithm: neither end can be negative, and the inverse has the
-        // same.
+        // The interval is symmetric in the logarithm: neither end can be negative, and the inverse
+        // of the value has the inverse interval.
         let factor = (1.96 * error).exp();
         Estimate { value, least: value / factor, most: value * factor }
     }

@@ -1,10 +1,10 @@
 //! A cross-check of one small configuration: in the simulation, and on the volume's own engine
 //! over devices of the same service times.
 //!
-//! Writers write a block each, round after round, every write durable. A round fills one stripe or
+//! Each writer writes one block per round, every write durable. A round fills one stripe or
 //! several; with delayed parity it is an epoch. The engine runs on the devices of `pantile_sim`'s
-//! world, with one queue each and virtual time, so every number here is exact and the same on
-//! every machine. The operations of the devices are counted by their [`Use`]:
+//! world, with one queue each and virtual time, so every number here is exact and the same on every
+//! machine. The operations of the devices are counted by their [`Use`]:
 //!
 //! * *data* and *parity*, read and written: the paper's model counts them too. One request at a
 //!   time, both sides do the same, operation for operation and block for block, with two
@@ -602,7 +602,8 @@ impl<'s> Driver<'s> {
         Ok(Driver { setup, engine })
     }
 
-    /// Returns the operations of `run`, without earlier ones; all work under way ends first.
+    /// Returns the operations that `run` causes, without earlier ones; it first completes all work
+    /// under way.
     fn measured(
         mut self,
         run: impl FnOnce(&mut Driver<'s>) -> Result<(), EngineFault>,
@@ -642,7 +643,8 @@ impl<'s> Driver<'s> {
         self.engine.devices.begun.take().ok_or_else(|| EngineFault("an epoch was not begun".into()))
     }
 
-    /// Runs the writes; every writer writes its next block when its last was answered.
+    /// Runs the writes. With [`Coming::AtOnce`], each writer writes its next block when its last
+    /// one is answered.
     fn writes(&mut self, coming: Coming, layout: Layout) -> Result<(), EngineFault> {
         let (writers, rounds) = (u64::from(self.setup.writers()), u64::from(self.setup.rounds()));
         if coming == Coming::OneByOne {

@@ -115,12 +115,12 @@ pub struct Level {
 }
 
 impl Level {
-    /// Returns one parity, over 512 servers.
+    /// Returns RAID-5: one parity, and data on all other servers.
     pub fn raid5() -> Level {
         Level { name: "raid5".into(), width: Width::AllServers(1) }
     }
 
-    /// Returns two parities of the row.
+    /// Returns RAID-6: two parities, and data on all other servers.
     pub fn raid6() -> Level {
         Level { name: "raid6".into(), width: Width::AllServers(2) }
     }
@@ -199,7 +199,7 @@ impl Options {
 }
 
 impl Options {
-    /// Returns true if the paper simulated everything that is asked for, so that its numbers
+    /// Returns true if the paper simulated all that these options request, so that its numbers
     /// apply.
     fn is_the_papers(&self) -> bool {
         let devices = self.devices.iter().all(|device| device.service.is_none());

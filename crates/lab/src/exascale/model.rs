@@ -38,15 +38,15 @@ impl Scheme {
 pub struct Device {
     /// Name that cases use.
     pub name: &'static str,
-    /// Mean time before the first byte; each is uniform between half and one and a half of it.
+    /// Mean time before the first byte; times are uniform from half of it to one and a half of it.
     pub position_ns: u64,
     /// Read rate in bytes per second.
     pub read_bytes_per_s: u64,
     /// Write rate in bytes per second.
     pub write_bytes_per_s: u64,
-    /// Concurrent inputs and outputs.
+    /// Number of concurrent inputs and outputs.
     pub channels: u32,
-    /// Maximum of neighbours in the log that are written as one.
+    /// The most adjacent writes of the log that are merged into one.
     pub merge_most: u32,
     /// Measured times, which replace position and rates.
     pub service: Option<Arc<ServiceTimes>>,
@@ -66,13 +66,13 @@ impl Device {
         }
     }
 
-    /// Returns a device with the service times measured of one, one operation at a time.
+    /// Returns a device with measured service times, which runs one operation at a time.
     pub fn measured(times: ServiceTimes) -> Device {
         Device { name: "measured", channels: 1, service: Some(Arc::new(times)), ..Device::hdd() }
     }
 
-    /// Returns the virtual disk of the machine that this was built on, as fio measured it beside
-    /// other work: `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
+    /// Returns the virtual disk of the machine that this was built on, as fio measured it under
+    /// other load: `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
     pub fn virtual_disk() -> Device {
         const LOG: &str = include_str!("../../records/virtual-disk.log");
         let Ok(times) = ServiceTimes::parse(LOG.as_bytes()) else { unreachable!("the record is a log") };
@@ -179,8 +179,8 @@ impl Messages {
     /// Source: `lustre/utils/wiretest.c` (sizes), `lustre/ptlrpc/layout.c` (`ost_brw_client`,
     /// `ost_brw_write_server`, `ost_brw_read_server`), `lustre/ptlrpc/pack_generic.c`
     /// (`lustre_msg_size_v2`), `lustre/ptlrpc/niobuf.c` and `lnet/lnet/api-ni.c` (`lnet_hdr`) of
-    /// github.com/lustre/lustre-release at 2.9.59. Versions from 2.11 on have one more part, empty
-    /// as well, in requests (still 56) and in answers to reads (48).
+    /// github.com/lustre/lustre-release at 2.9.59. Versions from 2.11 on have one more part, which
+    /// is empty, in requests (still 56) and in answers to reads (48).
     pub const LUSTRE: Messages =
         Messages { write: 488 + 2 * 72, read: 488 + 2 * 72, written: 448 + 2 * 72, data: 432 + 2 * 72 };
 
@@ -213,15 +213,15 @@ impl Default for Network {
 /// on others if there are as many servers as the stripe is wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Each unit on the next server, stripe after stripe, from the file's start on; parity behind
-    /// the data. If stripes are as wide as there are servers, all parity of an application is on
-    /// the same ones, as in Figure 2.
+    /// Each unit is on the next server, stripe after stripe, from the start of the file on; the
+    /// parities follow the data of their stripe. If stripes are as wide as there are servers, all
+    /// parity of an application is on the same servers, as in Figure 2.
     Striped,
-    /// The units of every stripe on servers drawn by the seed.
+    /// The units of every stripe are on servers drawn by the seed.
     Random,
-    /// The stripes of one round of writes on the same servers, the next round one server further.
-    /// The parities of neighbouring stripes are then neighbours on one server, as in Figure 2: an
-    /// epoch writes them as one.
+    /// The stripes of one round of writes are on the same servers, those of the next round one
+    /// server further. The parities of neighbouring stripes are then adjacent on one server, as in
+    /// Figure 2: an epoch writes them as one.
     Aligned,
 }
 
@@ -283,7 +283,7 @@ impl Stripe {
 pub enum Log {
     /// Cost as anywhere else.
     Random,
-    /// No positioning after another such write; waiting neighbours are merged.
+    /// No positioning after another write to the cache zone; waiting neighbours are merged.
     Sequential,
 }
 

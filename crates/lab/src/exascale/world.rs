@@ -122,13 +122,13 @@ struct Io {
 enum Event {
     /// The first operation of a server's queue has arrived, and the server waits for it.
     Wake { server: u16 },
-    /// A device has completed an operation and has a free channel; an index into the active ones.
+    /// A device has completed the operation with this index, and has a free channel.
     Done { server: u16, io: u32 },
     /// An operation that was merged with another is done.
     Merged { server: u16, io: u32 },
     /// A client begins its next write.
     Begin { client: u32 },
-    /// A unit has come to the parity's server.
+    /// A unit has arrived at the server of a parity.
     UnitCame { app: u32 },
     /// An application begins its next epoch.
     Epoch { app: u32 },
@@ -172,8 +172,8 @@ struct Agenda {
 impl Agenda {
     fn note(&mut self, at: u64, event: Event) {
         self.noted += 1;
-        // The low bits of the count: one nanosecond never has so many events, and if it had, the
-        // order would still be total.
+        // The low 13 bits of the count keep the order of events in one nanosecond. There are never
+        // so many of them; if there were, the order would still be total.
         self.pending.push(Reverse((at, (self.noted & 0x1fff) << 51 | event.pack())));
     }
 
@@ -191,7 +191,7 @@ impl Agenda {
 #[derive(Default)]
 struct Queue {
     here: VecDeque<Io>,
-    /// Operations on their way, each with its time of arrival; behind `here`.
+    /// Operations on their way, each with its time of arrival; they follow those in `here`.
     coming: VecDeque<(u64, Io)>,
 }
 
@@ -201,8 +201,8 @@ impl Queue {
         self.coming.push_back((at, io));
     }
 
-    /// Adds an operation that arises here and now, before all others on their way, which can be
-    /// very many.
+    /// Adds an operation that begins at this server now, before all operations on their way, of
+    /// which there can be very many.
     fn push_here(&mut self, now: u64, io: Io) {
         while let Some(&(at, io)) = self.coming.front()
             && at <= now
@@ -248,7 +248,7 @@ struct Client {
     /// Unfinished parts of the request under way.
     left: u16,
     writes: u32,
-    /// The unit of the application's file that it writes.
+    /// The unit of the application's file that the client writes.
     unit: u64,
 }
 
@@ -257,7 +257,7 @@ struct App {
     clients: u32,
     left: u32,
     start: u16,
-    /// Draw that chooses the servers of its stripes.
+    /// Random bits that choose the servers of its stripes.
     draw: u64,
 }
 
@@ -269,7 +269,7 @@ pub(super) struct World<'r> {
     now: u64,
     agenda: Agenda,
     handled: u64,
-    /// Active inputs and outputs; free places are listed apart.
+    /// Active inputs and outputs; `free` lists the unused indexes.
     ios: Vec<Io>,
     free: Vec<u32>,
     servers: Vec<Server>,
@@ -278,9 +278,10 @@ pub(super) struct World<'r> {
     apps: Vec<App>,
     operations: Operations,
     bytes_done: u64,
-    /// Strides that visit all servers before they return: numbers coprime to their count.
+    /// Strides that visit all servers before they return: numbers coprime to the number of servers.
     steps: Vec<u64>,
-    /// Writes of a stripe still to come, by application and stripe, if data is moved back.
+    /// Number of writes that a stripe still lacks, by application and stripe, if data is moved
+    /// back.
     unfilled: HashMap<(u32, u64), u32>,
 }
 
@@ -368,7 +369,8 @@ impl<'r> World<'r> {
             }
             let Some((time, event)) = self.agenda.take() else { break };
             self.now = time;
-            // A woken server begins the operation that arrived; the event counts when it begins.
+            // The wake-up of a server is not counted: the operation that begins counts as the
+            // event.
             self.handled += u64::from(!matches!(event, Event::Wake { .. }));
             self.handle(event);
         }
@@ -468,14 +470,15 @@ impl<'r> World<'r> {
         (all - (unit * of_unit).min(all)).min(of_unit) as u32
     }
 
-    /// Returns the server of a position of a stripe: units of data, then parities.
+    /// Returns the server of a position in a stripe; positions count units of data, then parities.
     fn seat(&self, app: u32, stripe: u64, position: u64) -> u16 {
         let servers = u64::from(self.run.servers);
         let App { start, draw, .. } = self.apps[app as usize];
         let seat = match self.run.placement {
             Placement::Striped => {
                 let width = self.run.stripe.data() + self.run.stripe.parities();
-                // Stripes as wide as all servers would keep their parity on the same ones.
+                // If the width is a multiple of the number of servers, all stripes would have their
+                // parity on the same servers.
                 let step = if width.is_multiple_of(servers) { 1 } else { width % servers };
                 u64::from(start) + stripe % servers * step + position
             }
@@ -733,8 +736,8 @@ impl<'r> World<'r> {
         self.at(came - self.now, Event::Epoch { app });
     }
 
-    /// Counts a write of a stripe, and moves the stripe back after the last of its round: units
-    /// are read and written whole, and so are their parities.
+    /// Counts a write of a stripe. After the last one of the round, the stripe is moved back: its
+    /// units and parities are read and written as a whole.
     fn fill(&mut self, app: u32, unit: u64, round: u32) {
         let data = self.run.stripe.data();
         let bytes = self.run.bytes_of_write(round);

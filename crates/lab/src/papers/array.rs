@@ -19,7 +19,7 @@ pub(super) struct Op {
     pub(super) kind: IoKind,
     /// The first block.
     pub(super) at: DeviceBlock,
-    /// Number of elements, and of blocks of metadata.
+    /// Number of blocks; a block is an element or metadata.
     pub(super) blocks: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Array {
     /// Operations of the last request, by the time at which devices were given them.
     waves: Vec<(u64, Vec<Op>)>,
     lost: Option<Slot>,
-    /// Number of times that everything was written.
+    /// Number of writes after the first one, which filled the volume.
     writes: u64,
 }
 
@@ -45,8 +45,8 @@ fn content(block: u64, writes: u64) -> Data {
 }
 
 impl Array {
-    /// Returns a volume of the code without one of its devices, or with all. `service_ns` returns
-    /// the time that a device takes for a number of blocks from a first block on.
+    /// Returns a volume of the code, with all devices or without `lost`. `service_ns` returns the
+    /// nanoseconds that a device takes for a number of blocks from a first block on.
     ///
     /// Errors: no volume has this shape, or the engine failed.
     pub(super) fn new(
@@ -92,8 +92,8 @@ impl Array {
         Ok(Array { geometry, engine, noted, waves: Vec::new(), lost, writes: 0 })
     }
 
-    /// Returns the stripes in which a request can begin: the lost device holds data there, and the
-    /// longest request fits behind.
+    /// Returns the stripes in which a request can begin: those in which the lost device holds data,
+    /// and from which the longest request ends within the volume.
     pub(super) fn stripes(&self) -> Vec<u32> {
         let code = &self.geometry.code;
         let begins = STRIPES - LEN_MOST.div_ceil(code.data().len()) as u32 - 1;

@@ -11,7 +11,7 @@ use crate::{Printed, Report, printed};
 /// The committed record.
 const COMMITTED: &str = include_str!("../../records/ceph-recovery.txt");
 
-/// Share of busy processors above which a run's time is not that of its disks.
+/// Share of busy processors above which processors, and not disks, decide the time of a run.
 const BUSY_MOST: f64 = 0.5;
 
 /// One run.
@@ -24,7 +24,7 @@ struct Run {
     sent_mb: f64,
     processor_s: f64,
     seconds: f64,
-    /// Share of its limit at which the busiest disk read.
+    /// Read rate of the busiest disk, as a share of the disk's limit.
     disk: f64,
     /// Share of the machine's processors that was busy with any process.
     machine: f64,

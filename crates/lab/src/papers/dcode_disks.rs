@@ -44,7 +44,7 @@ pub enum Use {
 pub struct Disks {
     pool: IoPool,
     devices: Vec<Arc<FileDevice>>,
-    /// Numbers of the disks in the pool.
+    /// Number of each disk in the pool.
     numbers: Vec<usize>,
     of: Use,
     codes: Vec<(usize, Rival)>,

@@ -31,8 +31,8 @@ pub enum Disk {
     /// A constant cost per element: the model that gives the paper's percentages, see
     /// [`super::dcode_read`].
     Element,
-    /// A position and a rate, or measured times. A gap shorter than a position is passed by
-    /// waiting.
+    /// A positioning time and a rate, or measured times. Over a gap shorter than a positioning, the
+    /// head waits instead.
     Of(Device),
 }
 
@@ -135,7 +135,7 @@ impl Options {
     }
 }
 
-/// Returns the times of a device's reads by the place where the last one ended.
+/// Returns a function of a device's service times, which depend on where its last operation ended.
 fn service(
     disk: &Disk,
     element_bytes: u64,

@@ -17,8 +17,8 @@ use pantile_volume::{BLOCK_BYTES, DeviceBlock, Slot};
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// Places of chunks in a volume with elements of the requested length: one behind the other, each
-/// behind its header.
+/// Byte offsets of chunks in a volume on a disk: chunk follows chunk, each after its header.
+/// Elements have the requested length.
 pub(super) struct Layout {
     header_bytes: u64,
     element_bytes: u64,
@@ -83,7 +83,7 @@ impl Layout {
                         sum.accesses += elements;
                         Deed::Read(base + at, len)
                     }
-                    // Records, and the flush behind them.
+                    // Records of the journal and their flush are not counted.
                     _ => continue,
                 };
                 deeds.push((op.slot, deed));

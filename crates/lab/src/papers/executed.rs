@@ -156,8 +156,8 @@ const BLOCK_BYTES: u64 = 4096;
 const ELEMENT_BLOCKS: u32 = 4;
 const ELEMENT_BYTES: u64 = BLOCK_BYTES * ELEMENT_BLOCKS as u64;
 
-/// Enough for the longest request from the last element of a stripe on, and for differently turned
-/// stripes.
+/// Stripes of a volume: enough for the longest request from the last element of a stripe on, and
+/// for stripes of different turns.
 pub(super) const STRIPES: u32 = 16;
 
 /// Returns a volume of `element_blocks` blocks per element.

@@ -165,7 +165,7 @@ fn recovery(report: &mut Report) {
         .note = Some(
         "14 reads per chunk instead of 15: the slides' system fetched one more, or lost 6 % elsewhere".into(),
     );
-    // The layout alone: superchunks of a disk, each rebuilt at the price of one.
+    // The layout alone: RAIDP rebuilds each superchunk of a disk by reading one superchunk.
     report
         .computed("RAID-6 : RAIDP", "recovery time", n1, printed(14.0, "RAIDP recovers 14x faster!"))
         .note = Some("N - 1, by the calculation above; the quotients of the table are 14.9 and 14.6".into());

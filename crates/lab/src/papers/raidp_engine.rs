@@ -23,14 +23,14 @@ pub const NAME: &str = "raidp-engine";
 /// Blocks of an element: a superchunk, or a disk's part of a stripe.
 const ELEMENT_BLOCKS: u32 = 16;
 
-/// Blocks of a request in sequence, and requests under way.
+/// Blocks of a sequential request, and the number of requests under way.
 const PIECE_BLOCKS: u64 = 256;
 const DEPTH: usize = 16;
 
 /// Rate of an add-on, which is memory in the slides as well.
 const ADD_ON_BYTES_PER_S: u64 = 1_000_000_000;
 
-/// Steps between two looks at what may be lost.
+/// Steps between two checks of the devices that can be lost.
 const LOOK: u32 = 64;
 
 /// Amount of work.
@@ -52,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// A way to keep data on the disks.
+/// A layout of redundant data on the disks.
 struct System {
     name: String,
     code: Code,
@@ -60,7 +60,7 @@ struct System {
     volumes: usize,
 }
 
-/// Results of a system, in the order of the table; `None`: data were lost before.
+/// Results of a system, in the order of the table; `None` if an earlier loss has lost data.
 type Values = [Option<f64>; QUANTITIES.len()];
 
 const QUANTITIES: [&str; 13] = [
@@ -82,8 +82,8 @@ const SAFE: usize = 9;
 const WHOLE: usize = 10;
 const READ: usize = 11;
 
-/// Returns so many copies of each element, spread over the disks: any two disks share few of them,
-/// as in the layout of RAIDP.
+/// Returns a code with `copies` copies of each element, spread so that any two disks share few
+/// elements, as in the layout of RAIDP.
 fn copies(disks: usize, copies: usize) -> Code {
     let offsets = |t: usize| match copies {
         2 => vec![t],
@@ -126,8 +126,8 @@ fn content(block: u64, writes: u64) -> Data {
     data
 }
 
-/// Returns times of disks of 7200 turns a minute without a cache of their own, which wait while a
-/// short gap passes, and of add-ons in memory.
+/// Returns the service times of disks and of add-ons. Disks have 7200 turns a minute and no cache;
+/// over a short gap the head waits. Add-ons are memory.
 fn service(disks: usize) -> impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static {
     let (disk, mut random) = (Device::hdd(), Random::new(16));
     let mut ends: BTreeMap<Slot, u64> = BTreeMap::new();
@@ -171,8 +171,8 @@ impl<'s> Run<'s> {
         Ok(Run { system, geometry, engine, disks, writes: 0 })
     }
 
-    /// Performs requests, so many at a time, and returns the seconds until the last is answered.
-    /// Content that is read is compared.
+    /// Performs requests, at most [`DEPTH`] at a time, and returns the seconds until the last is
+    /// answered.
     fn perform(&mut self, asks: impl Iterator<Item = Ask>) -> Result<f64, ExecuteError> {
         let (begun_ns, mut asks) = (self.engine.devices.now_ns(), asks.peekable());
         let mut under_way = 0;
@@ -258,15 +258,15 @@ impl<'s> Run<'s> {
         Ok(count as f64 * self.system.volumes as f64 / seconds)
     }
 
-    /// Bytes of all devices of a kind, by device.
+    /// Returns the bytes that operations of a kind have moved, by device.
     fn moved(&self, kind: IoKind) -> Vec<u64> {
         let counts = self.engine.devices.world.counts().iter();
         counts.map(|counts| counts.blocks(kind) * BLOCK_BYTES).collect()
     }
 
-    /// Replaces lost disks by empty ones. Returns the seconds until the loss of any other device
-    /// loses nothing, the seconds until all is whole, the MB that disks read, and those of the
-    /// busiest; `None`: data are lost with these.
+    /// Replaces lost disks by empty ones. Returns the seconds until any further device can be lost,
+    /// the seconds until everything is rebuilt, the MB that all disks read, and the MB that the
+    /// busiest disk read; `None` if data is lost with these disks.
     fn lose(&mut self, lost: &[Slot]) -> Result<Option<[f64; 4]>, ExecuteError> {
         for &slot in lost {
             self.engine.devices.world.pull_out(slot, true);
@@ -280,7 +280,7 @@ impl<'s> Run<'s> {
             self.engine.devices.world.put_back(slot, Found::Blank);
             self.engine.volume.handle(Event::DeviceCame(slot, Found::Blank));
         }
-        // A flush lets them take part at once.
+        // A flush makes the volume use the new devices at once.
         self.engine.ask(0, &Ask::Flush)?;
         let since = |run: &Run<'_>| (run.engine.devices.now_ns() - begun_ns) as f64 / 1e9;
         let (mut safe, mut whole) = (None, None);
@@ -403,7 +403,7 @@ pub fn run(options: &Options) -> Result<Report, ExecuteError> {
     Ok(report)
 }
 
-/// Adds the quotients that the slides have, or show as bars.
+/// Adds the ratios that the slides print, or show as bars.
 fn ratios(report: &mut Report, systems: &[System], found: &[Values]) {
     let of = |name: &str, i: usize| {
         let at = systems.iter().position(|system| system.name.starts_with(name));

@@ -56,7 +56,7 @@ struct Product {
     how: How,
 }
 
-/// Method of a second sum beside the plain one.
+/// Method of the second sum, which is computed together with the plain one.
 enum How {
     /// Words of the base instruction set, doubled.
     Words,
@@ -228,11 +228,11 @@ fn run_or_stop<E: std::fmt::Display>(done: Result<(), E>) {
     done.unwrap_or_else(|error| unreachable!("the stripe is of the code: {error}"));
 }
 
-/// Computes a sum, and beside it one that is doubled before each column is added. It is the loop
-/// of Linux for RAID-6 in words, compiled for the base instruction set of the processor; on x86-64
-/// that has SSE2 and no look-ups.
+/// Computes a sum of columns, and a second sum that is doubled before each column is added. It is
+/// the loop of Linux for RAID-6 in words, compiled for the base instruction set of the processor;
+/// on x86-64 that has SSE2 and no look-ups.
 ///
-/// `WITH_Q`: the second sum too.
+/// `WITH_Q`: computes the second sum, too.
 fn words<const WITH_Q: bool>(columns: &[Vec<u8>], p: &mut [u8], q: &mut [u8]) {
     const WORD: usize = 64;
     for (at, (p, q)) in p.chunks_exact_mut(WORD).zip(q.chunks_exact_mut(WORD)).enumerate() {
@@ -258,7 +258,8 @@ fn blocks(count: usize, len: usize) -> Vec<Vec<u8>> {
     (0..count).map(|i| (0..len).map(|at| (at * 7 + i * 29) as u8).collect()).collect()
 }
 
-/// Returns a sum over `columns` columns, and beside it one of powers of a factor, by the kernel.
+/// Returns the kernel's program for a sum of `columns` columns; with a factor, also for the sum of
+/// the columns times its powers.
 fn sums(columns: usize, factor: Option<u8>) -> Program {
     let power = |n: usize| (0..n).fold(Gf::ONE, |x, _| x * Gf(factor.unwrap_or(1))).0;
     let plain = Step { target: columns, terms: (0..columns).map(|i| (i, 1)).collect() };

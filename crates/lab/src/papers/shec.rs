@@ -185,8 +185,8 @@ fn tables(report: &mut Report) {
     }
 }
 
-/// Adds figure 3, half as many fatal triples as simple local groups, and figure 4, that factor
-/// against ml/k.
+/// Adds figure 3 (SHEC has half as many fatal triples as simple local groups), and figure 4 (this
+/// factor over ml/k).
 fn figure_3_and_4(report: &mut Report, threads: usize) {
     let triples = |spec: &str| overhead(&parse(spec), 3).fatal as f64;
     let (shingled, plain) = (triples("shec:6,4,3"), triples("slpg:6,4,3"));

@@ -4,7 +4,7 @@ use super::{Options, Replayed};
 use crate::Report;
 use crate::figure::{Listing, number};
 
-/// Head and quantity of each column.
+/// Heading of each column, and the quantity that it shows.
 const COLUMNS: [(&str, &str); 8] = [
     (">read", "blocks read"),
     (">written", "blocks written"),

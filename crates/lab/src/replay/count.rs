@@ -8,11 +8,11 @@
 //! first to the last wanted one. A stripe that is written is then written as a whole, so that it
 //! is known what a returning device lacks.
 //!
-//! All offsets of one request in one stripe change one of three sets of consecutive cells. So
-//! nothing is planned per request: reads and writes of each set are counted, and multiplied by its
-//! plan at the end; of a degraded volume, those of each range of blocks. Of a code with very many
-//! sets only the occurring ones are kept, and multiplied whenever there are too many: the memory
-//! is bounded for every code and trace.
+//! The offsets of one request in one stripe change at most three different sets of consecutive
+//! cells. So nothing is planned per request. The reads and writes of each set are counted, and
+//! multiplied by the set's plan at the end; on a degraded volume, those of each range of blocks.
+//! For a code with very many sets, only those that occur are kept, and they are multiplied whenever
+//! there are too many: the memory is bounded for every code and trace.
 
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 use super::trace::Request;
@@ -28,7 +28,7 @@ type Cells = (u32, u32);
 /// A set of cells, and the turn of the stripe's columns.
 type Key = (Cells, u32);
 
-/// Blocks of a stripe, its turn, and true for a write.
+/// First block, end, and turn of a stripe's range; true for a write.
 type Range = (u64, u64, u32, bool);
 
 /// Counts one trace on one code.
@@ -50,10 +50,10 @@ pub struct Counter {
     /// Ranges of blocks of a degraded volume, each with its number of requests and its cost;
     /// `None` if it cannot be recovered.
     ranges: HashMap<Range, (u64, Option<u64>)>,
-    /// Cells read for the lost cells among the wanted ones, by turn and lost cells; `None` if they
-    /// cannot be recovered.
+    /// Cells read to recover the wanted cells that are lost, by the turn and these cells; `None` if
+    /// they cannot be recovered.
     ways: HashMap<(u32, Vec<CellIndex>), Option<Vec<CellIndex>>>,
-    /// Blocks that a read of a set costs, plus one; 0 is not yet known.
+    /// Cost of one read of each set, in blocks, plus one; 0 if it is not yet known.
     cost_of_read: Tally<u32>,
     cost_of_write: Tally<u32>,
     /// Counts that were already multiplied by their plans.
@@ -61,7 +61,7 @@ pub struct Counter {
     data: u32,
 }
 
-/// Kinds that are counted in a list with a place for each: 8 MiB of it.
+/// The most kinds for which a [`Tally`] is a list: 8 MiB.
 const LISTED_MOST: usize = 1 << 20;
 
 /// Maximum of kinds kept in a map; with more, the counts are settled.
@@ -70,7 +70,7 @@ const KEPT_MOST: usize = 1 << 17;
 /// Maximum of recoveries that are kept.
 const WAYS_MOST: usize = 1 << 12;
 
-/// A number for each of many kinds: a list while these are few, else a map of those that occur.
+/// A number for each kind: a list if there are few kinds, otherwise a map of the kinds that occur.
 enum Tally<T> {
     List(Vec<T>),
     Map(HashMap<usize, T>),
@@ -124,7 +124,7 @@ impl Counter {
     /// Errors: lost content cannot be recovered.
     pub fn new(geometry: &Geometry, lost: &[usize]) -> Result<Counter, PlanError> {
         let code = &geometry.code;
-        // Columns that stay on their devices take turns with their copies.
+        // A column on a fixed device and its copy are read in turn, which takes two turns.
         let has_copies = code.data().iter().any(|&cell| geometry.copy_of(cell).is_some());
         let turns = geometry.placement.turns(code.columns()).max(1 + usize::from(has_copies));
         let data = code.data().len();
@@ -183,8 +183,8 @@ impl Counter {
         columns
     }
 
-    /// Returns the number of a set: those that begin at `first` follow those that begin before;
-    /// they number data, data - 1, ..
+    /// Returns the index of a set of cells. Sets are ordered by their first cell, then by length;
+    /// there are `data - first` sets with the same first cell.
     fn index(&self, (first, count): Cells) -> usize {
         let (first, count) = (first as usize, count as usize);
         self.before(first) + count - 1
@@ -195,7 +195,7 @@ impl Counter {
         first * self.data as usize - first * first.saturating_sub(1) / 2
     }
 
-    /// Returns the set of a number.
+    /// Returns the set with an index.
     fn set(&self, index: usize) -> Cells {
         let (mut low, mut high) = (0, self.data as usize);
         while high - low > 1 {
@@ -206,7 +206,7 @@ impl Counter {
     }
 
     /// Counts a request; a block that is written in part is read first. Cost: some additions for
-    /// each of its ends and for each turn of stripes, however long it is.
+    /// each end of the request and for each turn of stripes, regardless of its length.
     pub fn push(&mut self, request: &Request) {
         let end_byte = request.offset + request.len;
         let (begin, end) = (request.offset / BLOCK_BYTES, end_byte.div_ceil(BLOCK_BYTES));
@@ -245,7 +245,8 @@ impl Counter {
         }
         let (whole, count) = (begin.div_ceil(s), last - begin.div_ceil(s));
         for nth in 0..turns.min(count) {
-            // Every stripe at a distance of `turns` from this one on.
+            // Number of whole stripes with this turn: every stripe at a distance of `turns` from
+            // here on.
             let often = (count - nth).div_ceil(turns);
             add(self.part((0, s, turn(whole + nth), is_write), often));
         }
@@ -256,7 +257,7 @@ impl Counter {
     }
 
     /// Counts the blocks `from..to` of `stripes` stripes of equal turn; returns their cost. The
-    /// offsets fall into at most three classes of equal cells.
+    /// offsets form at most three classes; all offsets of a class have the same cells.
     fn part(&mut self, range: Range, stripes: u64) -> Option<u64> {
         if !self.lost.is_empty() {
             return self.degraded_part(range, stripes);
@@ -266,7 +267,8 @@ impl Counter {
         let (first, at_first) = (from / e, from % e);
         let (last, at_last) = ((to - 1) / e, (to - 1) % e);
         let mut cost = 0;
-        // Offsets below `at_first` miss the first element, those above `at_last` the last one.
+        // The first element has no blocks of the range below the offset `at_first`, and the last
+        // one none above `at_last`.
         let cuts = [0, at_first.min(at_last + 1), at_first.max(at_last + 1), e];
         for class in cuts.windows(2).filter(|class| class[0] < class[1]) {
             let (low, often) = (class[0], (class[1] - class[0]) * stripes);
@@ -386,12 +388,13 @@ impl Counter {
         let lost_columns = self.lost_columns(turn);
         let lost = CellSet::of_columns(&self.code, &lost_columns);
         let e = self.element_blocks;
-        // Offsets of the element at a place in user order that the user reads or writes.
+        // The offsets that the request reads or writes of one element, by its index in user order.
         let asked = |place: u64| {
             let begin = from.clamp(place * e, (place + 1) * e) - place * e;
             begin..to.clamp(place * e, (place + 1) * e) - place * e
         };
-        // A write needs the rest of the stripe: the hull of the unchanged offsets.
+        // A write needs the rest of the stripe: in each element, all from the first unchanged
+        // offset to the last.
         let wanted = |place: u64| match (asked(place), is_write) {
             (asked, false) => asked,
             (asked, true) if asked.is_empty() => 0..e,
@@ -448,7 +451,7 @@ impl Counter {
         let turns = self.turns as usize;
         for is_write in [false, true] {
             let sums = if is_write { self.writes.take() } else { self.reads.take() };
-            // In order of sets: all turns of a set share the plan of a write.
+            // In the order of sets: the writes of a set have one plan for all turns.
             for of_set in sums.chunk_by(|a, b| a.0 / turns == b.0 / turns) {
                 let cells = self.set(of_set[0].0 / turns);
                 let written = is_write.then(|| self.planned_write(cells));

@@ -14,7 +14,7 @@ pub enum Cause {
     ReadModifyWrite,
     /// Parity.
     Parity,
-    /// Reads instead of lost data; data that is read and rewritten because its stripe lacks a
+    /// Reads in place of lost data; data that is read and rewritten because its stripe lacks a
     /// device.
     Degraded,
     /// Content that a new device lacks: read from the others, computed, and written to it.
@@ -24,7 +24,8 @@ pub enum Cause {
     MoveBack,
     /// Checksums of written chunks, and reads of checksums that are no longer in memory.
     Checksums,
-    /// Records, snapshots of the maps, superblocks: the places of all other blocks.
+    /// Records, snapshots of the maps, and superblocks, which contain the addresses of all other
+    /// blocks.
     Journal,
 }
 
@@ -82,7 +83,7 @@ pub struct Counts {
     /// Requests by their cost in blocks, as powers of two: `[i]` counts those of less than 2^i
     /// blocks and at least half.
     pub blocks_per_request: [u64; 32],
-    /// Parts of requests written by each strategy, by offset.
+    /// Number of offsets that writes changed in stripes, by the strategy of their plan.
     pub strategies: BTreeMap<&'static str, u64>,
 }
 

@@ -13,7 +13,7 @@
 //! * a flush after a fixed number of requests;
 //! * a rebuild as fast as possible, or of a fixed number of blocks per request.
 //!
-//! A volume that gets its next request while it still writes gathers more at a time: the counts
+//! A volume that gets its next request while it still writes commits more at a time: the counts
 //! here are then an upper bound.
 //!
 //! The volume starts as one that was written once, from the first block to the last, with an empty
@@ -56,18 +56,19 @@ pub struct Circumstances {
 }
 
 impl Default for Circumstances {
-    /// Returns: every request durable before the next, nothing lost.
+    /// Returns circumstances in which each request is durable before the next and no device is
+    /// lost.
     fn default() -> Circumstances {
         Circumstances { flush_every: 1, lost: Vec::new(), lost_at: 0, rebuilt_at: None, rebuild_pace: None }
     }
 }
 
-/// State at the end, beside the counts.
+/// State of the volume at the end of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// Blocks of users that the log still holds.
     pub log_blocks: u64,
-    /// Blocks read and written by writes, including all that followed from them.
+    /// Blocks that devices read and wrote for writes and flushes.
     pub moved_blocks: u64,
     /// Blocks that users wrote, counted at each write.
     pub user_blocks: u64,
@@ -77,8 +78,8 @@ pub struct Ending {
     pub requests_beyond: u64,
 }
 
-/// Returns a volume for `space_bytes` of data with these elements, numbered as by `pantile
-/// create`.
+/// Returns a volume for `space_bytes` of data, with elements of `element_bytes` and otherwise the
+/// numbers that `pantile create` chooses.
 ///
 /// Errors: no volume has this shape, or it has more than [`STRIPES_MOST`] stripes.
 pub fn geometry(
@@ -105,7 +106,7 @@ pub struct Driven {
     requests: u64,
     names: u64,
     is_rebuilding: bool,
-    /// Devices that are attached when the one before is rebuilt.
+    /// Devices to be attached, each after the one before is rebuilt.
     to_come: VecDeque<usize>,
     latencies: Latencies,
 }
@@ -245,7 +246,7 @@ impl Driven {
                 contents: buffers,
                 durable: false,
             });
-            // One after the other, to keep memory small.
+            // Each piece is served before the next, to keep memory small.
             self.serve();
         }
         self.ending.moved_blocks += self.moved() - before;
@@ -265,12 +266,13 @@ impl Driven {
         self.engine.volume.handle(Event::Request(id, request));
     }
 
-    /// Runs the volume until it is idle; of background work only as much as a request waits for.
+    /// Runs the volume until it is idle. Background work runs only as far as a request waits for
+    /// it.
     fn serve(&mut self) {
         self.rest();
         while !self.engine.devices.unanswered.is_empty() {
             if !self.does_more() {
-                // The awaited answer cannot come.
+                // There is nothing left to run, so the request will not be answered.
                 self.engine.devices.unanswered.clear();
                 self.engine.devices.refused = true;
                 break;
@@ -332,7 +334,7 @@ impl Driven {
             if self.does_more() {
                 self.engine.devices.settle();
             } else {
-                // The rest can belong to a commit, which a flush ends.
+                // What remains can belong to a commit, which the next flush completes.
                 self.is_rebuilding = false;
                 self.next_comes();
             }

@@ -30,7 +30,7 @@ pub(super) struct Clock {
 struct Busy {
     /// Time from which each channel is free.
     free_at_ns: Vec<u64>,
-    /// The block behind the last operation.
+    /// The block after the last operation.
     behind: Option<u64>,
 }
 
@@ -116,8 +116,8 @@ impl Latencies {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Times {
-    /// Frequencies by class: times below 64 have their own, longer ones share those of equal
-    /// upper seven bits.
+    /// Frequencies by class. Each time below 64 ns has its own class; longer times of equal length
+    /// in bits share a class if their upper seven bits are equal.
     classes: Vec<u64>,
     count: u64,
 }

@@ -28,12 +28,13 @@ pub(super) enum Serving {
     Writes,
 }
 
-/// Devices without contents, and the requesters.
+/// Devices of which only the traffic is counted, and the requests under way.
 pub(super) struct Ledger {
     pub geometry: Geometry,
     /// Content of the devices while the volume is opened; none of it is read later.
     metadata: Metadata,
-    /// Stripe and generation of the content of each place that changed since the volume began.
+    /// Stripe and generation of the content of each physical stripe that was written since the
+    /// volume began.
     stripes: HashMap<u32, (u32, u64)>,
     pub counts: Counts,
     /// Blocks so far, read and written.
@@ -43,9 +44,9 @@ pub(super) struct Ledger {
     pub refused: bool,
     /// Device of each block that was read for users and not delivered yet.
     for_users: HashMap<BufferId, Slot>,
-    /// Blocks that a commit read, by device.
+    /// Number of blocks that a commit read from each device.
     gathered: BTreeMap<Slot, u64>,
-    /// Users' blocks that have a copy in the log.
+    /// Buffers of users' blocks that the log already contains.
     logged: HashSet<BufferId>,
     /// Background actions, which no request waits for yet.
     pub background: VecDeque<Action>,
@@ -120,7 +121,7 @@ impl Ledger {
         self.metadata = Metadata::new();
     }
 
-    /// Clears the counts: the operations before are not the trace's.
+    /// Clears the counts of the operations before the trace.
     pub fn forget(&mut self) {
         self.counts = Counts::new(self.geometry.slots());
         self.moved = 0;
@@ -295,7 +296,7 @@ impl Ledger {
         self.stripes.insert(physical, (header.logical.0 as u32, header.generation.0));
     }
 
-    /// Returns the stripe and generation of the content of a place.
+    /// Returns the stripe and generation of the content of a physical stripe.
     fn holder(&self, physical: u32) -> (u32, u64) {
         self.stripes.get(&physical).copied().unwrap_or((physical, first_generation(physical)))
     }
@@ -325,7 +326,7 @@ fn checksum(seed: Seed) -> u64 {
     })
 }
 
-/// Returns the generation of a stripe that was only written by the filling.
+/// Returns the generation of a stripe that was written once, when the volume was filled.
 fn first_generation(physical: u32) -> u64 {
     u64::from(physical) + 1
 }
@@ -345,7 +346,8 @@ fn never_written(geometry: &Geometry) -> Result<Metadata, FormatError> {
     Ok(metadata)
 }
 
-/// Returns the metadata of a volume with all stripes mapped, each to the place of its own number.
+/// Returns the metadata of a volume whose logical stripes are all mapped, each to the physical
+/// stripe of the same number.
 fn written_once(geometry: &Geometry) -> Result<Metadata, FormatError> {
     let slots: Vec<Slot> = (0..geometry.slots() as u32).map(Slot).collect();
     let stripes = geometry.logical_stripes();

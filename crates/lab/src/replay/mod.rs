@@ -1,9 +1,9 @@
 //! One trace on many codes: the blocks that each reads and writes on its disks.
 //!
-//! A [`trace`] is read once, streaming. Usually a code has a [`Counter`], which counts the plans
-//! of writes in place, each durable before the next, and a [`Window`] per delay, which counts the
-//! savings of gathered writes. Otherwise it has a [`Driven`] volume: the engine itself, without
-//! devices. [`generate`] makes synthetic traces.
+//! A [`trace`] is read once, streaming. Usually a code has a [`Counter`], which counts the plans of
+//! writes in place, each durable before the next, and a [`Window`] for each delay, which counts the
+//! savings of gathered writes. Otherwise it has a [`Driven`] volume: the engine itself, on devices
+//! without contents. [`generate`] makes synthetic traces.
 //!
 //! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as
 //! it needs to be.
@@ -59,7 +59,7 @@ pub struct Options {
     pub is_driven: bool,
     /// Times at which writes become durable, and at which devices are lost and return.
     pub circumstances: Circumstances,
-    /// Bytes of the volume, which a driven one must have from the start.
+    /// Bytes of the volume; a driven volume needs them from the start.
     pub space_bytes: u64,
     /// Delays, in requests, for which gathering writes is counted.
     pub windows: Vec<u64>,
@@ -85,8 +85,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns true if the engine is driven: it is requested, or plans cannot be counted one by
-    /// one.
+    /// Returns true if the engine is driven: the options request it, or have effects that counting
+    /// plans leaves out.
     pub fn is_driven(&self) -> bool {
         let Circumstances { flush_every, lost_at, rebuilt_at, .. } = self.circumstances;
         self.is_driven || flush_every != 1 || lost_at > 0 || rebuilt_at.is_some() || self.device.is_some()
@@ -107,7 +107,7 @@ pub enum ReplayError {
         /// Number of devices.
         devices: usize,
     },
-    /// Stripes are lost with these devices.
+    /// Without these devices, stripes cannot be recovered.
     Unbearable {
         /// Numbers of the devices.
         lost: Vec<usize>,
@@ -166,7 +166,7 @@ pub struct Seen {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// The first byte that no request reached.
+    /// The offset of the first byte behind all requests.
     pub end: u64,
     /// Microseconds from the first request to the last.
     pub duration_us: u64,
@@ -188,13 +188,14 @@ const BAD_SHOWN: usize = 10;
 const BATCH: usize = 1 << 16;
 const BATCH_LEAST: usize = 1 << 10;
 
-/// Data cells times requests of a batch: the time of a new plan depends on the number of cells.
+/// The most data cells times requests of a batch: the time of a new plan depends on the number of
+/// cells.
 const BATCH_CELLS: usize = 1 << 23;
 
-/// Bytes of a batch, so that progress is reported however long the requests are.
+/// The most bytes of a batch, so that progress is reported however long the requests are.
 const BATCH_BYTES: u64 = 1 << 36;
 
-/// Bytes of a batch where the engine is driven, block by block.
+/// The most bytes of a batch where the engine is driven, block by block.
 const BATCH_BYTES_DRIVEN: u64 = 1 << 28;
 
 /// Returns the volume of a code, long enough for any trace: only the shape of stripes matters.
@@ -236,7 +237,8 @@ pub struct Gathered {
     pub user_blocks: u64,
     /// Blocks read and written for them.
     pub moved_blocks: u64,
-    /// Number of times that less was gathered, for want of memory.
+    /// Number of times that the gathered writes were counted before the end of a window, because
+    /// memory was full.
     pub early: u64,
 }
 
@@ -256,7 +258,8 @@ impl Lane {
         }
     }
 
-    /// Adds the results to those of the code: none yet, or its counts, to which windows are added.
+    /// Adds the results to `known`, the earlier results of the code; the first lane of a code has
+    /// `None` and counts all causes.
     fn finish(self, code: &Code, known: Option<Replayed>) -> Replayed {
         let mut latencies = None;
         let placement = match &self {
@@ -565,8 +568,8 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
         report.counted(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None).note =
             Some(format!("placement {placement}"));
         for level in &certificate.levels {
-            // From the last level without loss on: levels below it add nothing. A theorem can
-            // cover more levels than were examined.
+            // Only levels from the last one without a loss on are listed. A theorem can cover more
+            // levels than were examined.
             if level.lost < tolerance.min(certificate.levels.len()) {
                 continue;
             }

@@ -16,21 +16,21 @@ pub struct Window {
     planner: Planner,
     element_blocks: u64,
     stripe_blocks: u64,
-    /// Dirty blocks by stripe, a bit each.
+    /// A bitmap of the dirty blocks of each stripe.
     dirty: HashMap<u64, Vec<u64>>,
-    /// Cost of one offset, by the new cells.
+    /// Cost of one offset, by the bitmap of its new cells.
     costs: HashMap<Vec<u64>, u64>,
     user_blocks: u64,
     moved_blocks: u64,
-    /// Number of early writes, for want of memory.
+    /// Number of times that stripes were counted early, because memory was full.
     early: u64,
 }
 
-/// Bytes of plans kept; random writes have many patterns.
+/// The most bytes of costs that are kept; random writes have many patterns.
 const PLAN_BYTES_MOST: usize = 8 << 20;
 
-/// Bytes of stripes gathered; with more, they are written early. 32 MiB hold 16 GiB of stripes of
-/// 96 blocks.
+/// The most bytes of bitmaps; when they are full, the gathered stripes are counted early. 32 MiB
+/// suffice for some 150 GiB in stripes of 96 blocks.
 const DIRTY_BYTES_MOST: usize = 32 << 20;
 
 /// Bytes of an entry of a map beside its bits.
@@ -54,7 +54,7 @@ impl Window {
         }
     }
 
-    /// Counts a request; a read only uses up one of the window.
+    /// Counts a request. A read only counts as one of the window's requests.
     pub fn push(&mut self, request: &Request) {
         if request.is_write {
             let end = (request.offset + request.len).div_ceil(BLOCK_BYTES);
@@ -80,7 +80,7 @@ impl Window {
         }
     }
 
-    /// Writes the gathered blocks, and returns the counts.
+    /// Counts the gathered blocks as written, and returns the counts.
     pub fn finish(mut self) -> Gathered {
         self.write();
         let Window { requests, user_blocks, moved_blocks, early, .. } = self;

@@ -73,7 +73,7 @@ fn plans_of_reads_multiplied_are_what_the_engine_executes() {
 
 #[test]
 fn volumes_that_begin_as_written_equal_written_ones() {
-    // More than the log holds.
+    // The trace writes more than the log holds.
     let space_bytes = 16 * SPACE_BYTES;
     let code = Code::parse("raid6:4").expect("a code");
     let geometry =

@@ -19,14 +19,14 @@ fn close(ours: f64, theirs: f64, share: f64, what: &str) {
     assert!((ours / theirs - 1.0).abs() < share, "{what}: {ours:e}, not {theirs:e}");
 }
 
-/// Disks without unreadable sectors, and the only limit of a rebuild.
+/// Returns disks without unreadable sectors, which are the only limit of a rebuild.
 fn clean() -> Disks {
     Disks { unreadable_per_bit: 0.0, repair_bytes_per_s: None, ..Disks::default() }
 }
 
 #[test]
 fn closed_forms_of_raid_and_replicas_are_met() {
-    // Per hour; the closed forms hold to the ratio of the two rates.
+    // The error of the closed forms is of the order of failure rate over repair rate.
     for afr in [1e-9, 1e-4, 0.02] {
         let options =
             Options { disks: Disks { failed_per_year: afr, ..clean() }, cycles: 0, ..Options::default() };
@@ -95,7 +95,8 @@ fn sets_that_are_rebuilt_alike_give_the_shares_of_the_counts() {
     assert!(fatal > 3);
 }
 
-/// Returns the distance of chance and chain in standard errors, as far as the intervals allow.
+/// Returns the distance of the Monte Carlo from the chain in standard errors, as inferred from the
+/// interval.
 fn apart(value: f64, estimate: pantile_lab::durability::Estimate) -> f64 {
     let error = (estimate.most / estimate.value).ln() / 1.96;
     (estimate.value / value).ln().abs() / error.max(1e-9)

@@ -39,7 +39,7 @@ fn every_scheme_does_what_its_chain_says() {
             let o = outcome.operations;
             let (done, q) = (o.acknowledged, u64::from(q));
             assert!(done > 1000, "{scheme:?}");
-            // Under way at the end is at most one request of each client.
+            // At the end, at most one request of each client is under way.
             let near =
                 |count: u64, per_write: u64| (done * per_write..=(done + 600) * per_write).contains(&count);
             match scheme {
@@ -179,8 +179,8 @@ fn messages_have_lustres_sizes() {
     assert_eq!(message(&[body, ost_body, object, extent, capability, 0]), request);
 }
 
-/// Figure 2: the stripes of a round have their parity on one server, one behind the other, written
-/// as one with all its bytes.
+/// Figure 2: all stripes of a round have their parity on one server; the parities are adjacent and
+/// are written as one, with all their bytes.
 #[test]
 fn parities_of_neighbouring_stripes_are_one_write_where_stripes_are_aligned() {
     for (spec, stripes, q) in [("raid5:4", 37, 1), ("raid6:6", 25, 2)] {

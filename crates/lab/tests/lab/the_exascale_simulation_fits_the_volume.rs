@@ -134,9 +134,9 @@ fn gathered_writes_explain_the_difference_to_the_model() {
         let apart = of(Scheme::Std, Layout::Apart);
         near(apart / wcl, wcl_apart, "wcl/std, writers apart");
         near(apart / delayed, delayed_apart, "delayed/std, writers apart");
-        // Gathered are the first write of a round alone, then the others. Full rows of the log
-        // come first. The rest is written as copies or, if they take more than one row, in a row
-        // filled up with zeros.
+        // The first write of a round is committed alone, the others are gathered. Full rows of the
+        // log come first. The rest is written as copies or, if they take more than one row, in a
+        // row filled up with zeros.
         let (d, q) = (setup.code.data().len() as u64, setup.code.parity().len() as u64);
         let left = u64::from(setup.writers()) - 1;
         let rest = left % d;

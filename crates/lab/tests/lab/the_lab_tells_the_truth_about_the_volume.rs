@@ -89,7 +89,7 @@ fn trace(geometry: &Geometry, requests: u64, seed: u64) -> Vec<Request> {
         gap_us: 1,
         seed,
     };
-    // Some requests cut blocks.
+    // Some requests begin or end within a block.
     let cut = |(i, request): (usize, Request)| match i % 7 {
         3 if request.len > BLOCK_BYTES => {
             Request { offset: request.offset + 512, len: request.len - 1024, ..request }

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 /// Columns of a line that hold a request, such as `time=1:ms,kind=2,offset=3:sectors,size=4`.
 ///
-/// Columns have numbers from 1 on, or the names in the first line. They are separated by commas,
-/// semicolons, tabs or blanks, the first of these that the first line has.
+/// Columns have numbers from 1 on, or the names in the first line. They are separated by the first
+/// of these that occurs in the first line: comma, semicolon, tab, blank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     time: Option<Column>,

@@ -6,7 +6,7 @@ use std::fmt;
 /// Requests of each volume of a trace, the most first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volumes {
-    /// Names and requests.
+    /// The name of each volume, and the number of its requests.
     pub found: Vec<(String, u64)>,
     /// True if there can be more: the trace was not read to its end, or has very many.
     pub is_part: bool,
