@@ -446,7 +446,7 @@ fn a_set_without_shards_or_verification_is_not_well() {
         (&json["sets"][0]["shards"], &json["sets"][0]["bad_shards"][0]["column"]),
         (&2.into(), &2.into())
     );
-    // The second look confirms it.
+    // The second look confirms the condition, so it is reported.
     looks(folder);
     let (_, said) = looks(folder);
     assert!(said.contains(&missing), "{said}");
@@ -527,7 +527,7 @@ fn a_set_of_which_no_shard_is_there_is_not_begun_again_by_the_night() {
     }
     let [_, run] = nights;
     assert_eq!(std::fs::read_dir(folder.join("parity")).expect("a folder").count(), 0);
-    // The printed command begins it again, and the nights after it go on.
+    // The printed command begins the set again, and the seals of later nights succeed.
     let command = run.stderr.split("'pantile ").nth(1).and_then(|rest| rest.split("' begins it").next());
     assert_eq!(at(folder, command.expect("a command")).status, 0, "{}", run.stderr);
     assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);

@@ -252,7 +252,8 @@ fn compare_plans_some_columns_of_each_kind_in_a_large_stripe() {
     let planned = some["planned"].as_u64().expect("a count");
     assert!((10..46).contains(&planned) && all["planned"] == 46, "{planned}");
     assert_eq!((&some["exact"], &some["bound"]), (&value!(false), &value!(true)));
-    // The diagonal parity, whose rebuild reads all data, is among them and counts as one of 46.
+    // The planned columns include the diagonal parity, whose rebuild reads all data; it counts as
+    // one of 46.
     assert_eq!((&some["worst_reads"], &some["worst_column"]), (&all["worst_reads"], &all["worst_column"]));
     let mean = |rebuild: &Value| rebuild["mean_share"].as_f64().expect("a share");
     assert!((mean(&some) - mean(&all)).abs() < 0.002, "{some} {all}");
@@ -425,7 +426,7 @@ fn a_reader_that_has_had_enough_is_no_fault() {
 #[test]
 fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     use std::process::{Command, Stdio};
-    // Also of a proof that ignores hangups, which do not end it.
+    // Ctrl-C also ends a proof that ignores hangups.
     for (before, signals) in [("env", &["-INT"][..]), ("nohup", &["-HUP", "-INT"])] {
         let child = Command::new(before)
             .arg(env!("CARGO_BIN_EXE_pantile"))

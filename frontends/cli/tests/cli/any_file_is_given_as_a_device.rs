@@ -162,7 +162,7 @@ fn any_file_as_device_or_spare_is_taken_or_refused_in_one_sentence() {
         make(&given);
         let refusals = ["replace vol 0 given", "replace vol 0 given --yes", "add-spare vol given --yes"];
         for (nth, arguments) in refusals.into_iter().chain(["create new --devices given fine"]).enumerate() {
-            // They are too many for every run, so half of them are skipped.
+            // There are too many combinations for every run, so half of them are skipped.
             if what.contains("bytes") && nth % 2 == 1 && what.len() % 2 == 0 {
                 continue;
             }

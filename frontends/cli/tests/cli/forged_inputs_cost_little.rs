@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs the command with a limit of MiB of address space. Status -1 or 124: it exceeded the time.
+/// Runs the command within `mib` MiB of address space. Status -1 or 124: it exceeded the time.
 fn bounded(directory: &Path, mib: u32, arguments: &[&str]) -> Run {
     let output = Command::new("sh")
         .args(["-c", &format!("ulimit -v {}; ulimit -t 20; exec timeout 200 \"$0\" \"$@\"", mib * 1024)])

@@ -59,7 +59,7 @@ impl Place {
 fn every_command_that_is_proposed_can_be_run_as_it_stands() {
     let place = Place::new();
     place.good(&SEAL);
-    // Deleted on purpose or not: each of both commands is right.
+    // The files were deleted on purpose or not: for each case the message has the right command.
     let broken = place.path("my photos/2026/03.raw");
     for is_kept in [false, true] {
         fs::remove_file(&broken).expect("removed");
@@ -74,7 +74,7 @@ fn every_command_that_is_proposed_can_be_run_as_it_stands() {
             place.good(&SEAL);
         }
     }
-    // Changed, moved, and sealed under a name of its own.
+    // A file is changed, moved, and sealed under another name.
     fs::write(&broken, "something new").expect("written");
     let found = place.run(&["verify", "my parity"]);
     assert!(found.status == 1 && place.follow(&found.stdout) >= 1, "{}", found.stdout);
@@ -296,7 +296,7 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
             assert!(said.lines().last().is_some_and(|line| line.contains("ended on request")), "{said}");
             assert_eq!(temporaries(&folders), Vec::<PathBuf>::new(), "{command:?} {signal}");
         }
-        // Completes the work for the next command.
+        // Completes the interrupted work before the next command.
         let done = run(command);
         assert_eq!(done.status, 0, "{}", done.stderr);
     }
@@ -515,11 +515,11 @@ fn a_disk_is_named_asked_for_and_healed_by_its_name() {
     let text = place.run(&["verify", "par"]).stdout;
     let asked = format!("is {} mounted?", place.path("disk2/films").display());
     assert!(text.contains("disk disk2-films") && text.contains(&asked), "{text}");
-    // At another path: reported once.
+    // The disk is at another path, which is reported once.
     let healed = place.run(&["heal", "par", "--disk", "disk2-films=away/films"]);
     assert_eq!(healed.status, 0, "{}{}", healed.stdout, healed.stderr);
     place.good(&["verify", "par"]);
-    // Replaced.
+    // The disk is replaced by an empty one.
     fs::remove_dir_all(place.path("away")).expect("removed");
     fs::create_dir_all(place.path("away/films")).expect("made");
     let healed = place.good(&["heal", "par", "--disk", "disk2-films"]);

@@ -1,5 +1,5 @@
-//! `pantile ceph scan` and `ceph verify`, with a tool that gives what Ceph's gave. Clusters are in
-//! integrations/ceph/e2e verify.
+//! `pantile ceph scan` and `ceph verify` with a tool that prints recorded output of Ceph's tool.
+//! `integrations/ceph/e2e verify` runs them on clusters.
 
 use crate::common::*;
 use serde_json::{Value, json as value};
@@ -58,7 +58,7 @@ fn a_scan_has_the_shards_of_the_pool() {
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert_eq!(run.stdout, "OSD 3: 1 shard in 1 placement group, 28.0 KiB\n");
 
-    // One OSD of six says nothing of the others.
+    // The scan of one OSD of six has no information on the others.
     let run = pantile(&["ceph", "verify", "images", scan, "--dump", &dump, "--json"]);
     let found: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
     assert_eq!((run.status, &found["objects"], &found["unchecked"]), (0, &value!(1), &value!(1)));

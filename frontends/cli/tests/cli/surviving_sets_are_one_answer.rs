@@ -6,7 +6,8 @@ use pantile::Code;
 use pantile::code::{ColumnRole, families};
 use serde_json::Value;
 
-/// Sets with one device more than the tolerance: number of devices, of sets, and of survivors.
+/// Sets of one device more than the tolerance: devices in a set, number of sets, and number of
+/// survivable sets.
 type Next = Option<(u64, u64, u64)>;
 
 fn number(value: &Value) -> u64 {
@@ -43,7 +44,7 @@ fn of_a_volume(spec: &str, placement: Option<&str>) -> (String, u64, Next) {
     (found["placement"].as_str().expect("a word").to_string(), of(margin, "any_more"), next)
 }
 
-/// Returns the same by `durability`, which counts fatal sets.
+/// Returns the tolerance and the next level by `durability`, which counts fatal sets.
 fn durable(spec: &str, placement: &str, next: Next) -> (u64, Next) {
     let found = json(&["durability", spec, "--placement", placement, "--cycles", "0", "--json"]);
     let measures = found.as_array().expect("a list");
@@ -142,7 +143,7 @@ fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family
     for spec in ["mirror:7", "mirror:8"] {
         assert_eq!(replayed(spec, trace), proved(spec, "fixed", 7).0, "{spec}: replay, prove");
     }
-    // Without a loss to survive, or with an add-on beside every disk, nothing is advised.
+    // No code is advised for zero losses, or with an add-on beside every disk.
     assert_eq!(
         missing,
         ["raid0:1", "raid0:4", "dcode:9,raw", "raidp:5", "raidp:8,weighted", "raidp:8,stack=2"]

@@ -1,5 +1,5 @@
 //! The commands on volumes without a server: the life of a volume, statuses, faults.
-//! tests/clients.sh has the served ones.
+//! `tests/clients.sh` tests served volumes.
 
 use crate::common::*;
 use std::io::{BufRead, BufReader, Write};
@@ -110,7 +110,7 @@ fn a_device_declared_failed_is_known_by_its_path_and_comes_back() {
     let device = || json_of(folder, "status vol")["devices"][1].clone();
     let path = folder.join("disks/d1").display().to_string();
     assert_eq!((&device()["state"], &device()["path"]), (&"lost".into(), &path.as_str().into()));
-    // The limit of the speed alone brings nothing back.
+    // With a limit of the speed alone, no device is brought back.
     assert_eq!(at(folder, "rebuild vol --throttle 1G").status, 1);
     assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
     assert_eq!(device()["state"], "present");
@@ -180,7 +180,8 @@ fn all_volumes_are_found_and_looking_writes_nothing() {
         std::fs::remove_dir_all(folder.join(vol)).expect("it goes");
     }
     std::fs::write(disks.join("photo"), vec![7; 100_000]).expect("a file");
-    // One of the mirror is left: enough. Three of raid6:2 are gone: too few.
+    // One device of the mirror is left, which is enough. Three devices of raid6:2 are gone, and one
+    // is not enough.
     std::fs::remove_file(disks.join("p1")).expect("it goes");
     ["l0", "l1", "l3"].iter().for_each(|name| std::fs::remove_file(disks.join(name)).expect("it goes"));
     let kept = || -> Vec<Vec<u8>> {
@@ -361,7 +362,8 @@ fn several_devices_are_replaced_by_one_command() {
     assert!(path(1).ends_with("/a") && path(3).ends_with("/b"), "{status}");
 }
 
-/// Two devices are being rebuilt when a third is away: a new one in its place would lose data.
+/// Two devices are being rebuilt when a third is away: a new device in the place of the third would
+/// lose data.
 #[test]
 fn a_device_that_alone_holds_data_is_wanted_back() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -435,7 +437,7 @@ fn a_spare_is_given_back() {
     }
     let refused = at(folder, "remove-spare vol vol/device-00.pantile");
     assert_fault(&refused, 2, &["no spare of the volume", "/spare, "], "remove-spare");
-    // The same for a spare whose file is gone, and by another name.
+    // The same holds for a spare whose file is gone, and by another name of it.
     std::fs::remove_file(folder.join("gone")).expect("it is there");
     assert_eq!(json_of(folder, "remove-spare vol gone")["served"], false);
     std::os::unix::fs::symlink("spare", folder.join("link")).expect("a link");
