@@ -36,11 +36,11 @@ enum What {
 
 /// Which pools a release of Ceph strands, what each tolerates and costs, and how to leave
 ///
-/// Answers, from the output of 'ceph osd dump -f json' or 'ceph report -f json' alone: which pools use a plug-in or
-/// technique that Ceph 21 warns of and Ceph 22 has no more; how many OSDs of a placement group may
-/// be lost, proved; the space; what a recovery reads, with Ceph's own plug-in and at the least; how
-/// likely a loss is; and the commands that take the data elsewhere. Nothing is installed, and no
-/// cluster is asked.
+/// Answers, from the output of 'ceph osd dump -f json' or 'ceph report -f json' alone: which pools
+/// use a plug-in or technique that Ceph 21 warns of and Ceph 22 has no more; how many OSDs of a
+/// placement group may be lost, proved; the space; what a recovery reads, with Ceph's own plug-in
+/// and at the least; how likely a loss is; and the commands that take the data elsewhere. Nothing
+/// is installed, and no cluster is asked.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status 1: some pool is stranded by a release to come.
