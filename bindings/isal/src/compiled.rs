@@ -287,7 +287,7 @@ pub unsafe fn add_product(
     // SAFETY: products are new memory.
     unsafe { sum_once(column, Start::Zero, &[source], &made, len) };
     for (product, &output) in products.chunks_exact(len).zip(outputs) {
-        // SAFETY: valid, and looked at by nobody else until the next output.
+        // SAFETY: valid, and no other code uses it until the next output.
         let output = unsafe { slice::from_raw_parts_mut(output, len) };
         pantile_kernel::xor_into(output, product);
     }
