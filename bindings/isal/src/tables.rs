@@ -1,4 +1,4 @@
-//! The coefficients that a table stands for.
+//! Tables of coefficients in ISA-L's three forms: written, recognised, and read.
 //!
 //! Three forms are in use, and a table is in one of them as a whole:
 //!

@@ -231,7 +231,7 @@ fn a_named_workload_stands_for_a_trace() {
     assert_fault(&pantile(&both), 2, &["--trace", "--workload"], "both");
 }
 
-/// A trace of two volumes, with columns in an order of its own.
+/// A trace of two volumes, with columns in an unusual order.
 #[test]
 fn a_trace_of_several_volumes_is_advised_for_one_of_them() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -269,7 +269,7 @@ fn a_disk_that_fails_soon_is_reported_and_asked_each_half_hour() {
         assert!(page.contains(line), "{line}: {page}");
     }
     assert_eq!(calls(), 2);
-    // A disk that sleeps keeps what is known of it.
+    // A disk that sleeps keeps its last numbers.
     let asleep = serde_json::json!({ "smartctl": { "exit_status": 2, "messages": [
         { "string": "Device is in STANDBY mode, exit(2)", "severity": "information" }] } });
     std::fs::write(folder.join("answer"), asleep.to_string()).expect("a file");
@@ -406,7 +406,7 @@ fn numbers_are_served_on_loopback() {
     monitor.wait().expect("it ends");
 }
 
-/// The answer covers the shards of sets, and sets that nobody verified.
+/// The answer covers the shards of sets, and sets that were never verified.
 #[test]
 fn a_set_without_shards_or_verification_is_not_well() {
     let folder = machine("");

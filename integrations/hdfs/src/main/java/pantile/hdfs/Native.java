@@ -84,7 +84,7 @@ final class Native {
       if (library == null) {
         throw new UnsatisfiedLinkError("the jar has none for " + platform());
       }
-      // Made for this user alone, under a name that nobody can foresee.
+      // The folder is accessible to this user alone, and its name is random.
       Path folder = Files.createTempDirectory("pantile-hdfs");
       Path file = folder.resolve(FILE);
       try {

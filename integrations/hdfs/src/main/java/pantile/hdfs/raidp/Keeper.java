@@ -22,10 +22,10 @@ import org.slf4j.LoggerFactory;
 /**
  * Keeps an add-on in line with the replicas of its disk.
  *
- * <p>One thread of its own opens the add-on, reads it and changes it. HDFS's threads name blocks
- * that changed, and may wait for them: until the block is in line, or until the add-on has made no
- * progress for {@link #STALL_MS}. From then on no thread waits until the add-on works again: blocks
- * are recorded as behind, and writers go on.
+ * <p>One thread opens the add-on, reads it and changes it. HDFS's threads name blocks that changed,
+ * and may wait for them: until the block is in line, or until the add-on has made no progress for
+ * {@link #STALL_MS}. From then on no thread waits until the add-on works again: blocks are recorded
+ * as behind, and writers go on.
  *
  * <p>Order: a block comes into parity once it is complete on the disk. A block that is deleted or
  * shortened is kept ({@link Kept}) until it has left parity. An entry whose block is neither on the

@@ -13,8 +13,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Removes kept copies that neither the disk's own add-on nor the partner's counts any more.
  *
- * <p>A thread of its own asks the partners. A partner that does not answer, or whose add-on is not
- * open, is assumed to count every copy.
+ * <p>A thread asks the partners. A partner that does not answer, or whose add-on is not open, is
+ * assumed to count every copy.
  */
 final class Releasing implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Releasing.class);
