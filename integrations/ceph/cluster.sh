@@ -93,8 +93,8 @@ END
     say_lap "a cluster of $osds OSDs ($(ceph-osd --version | cut -d' ' -f3)) is up"
 }
 
-# has_room OSDS: whether so many may still start. Each takes 2048 of the kernel's places for direct
-# I/O, of which there are 65536 on a machine that has not been booted with Ceph on it.
+# has_room OSDS: true if so many more can start. Each takes 2048 of the kernel's slots for
+# asynchronous I/O (aio-nr), of which there are 65536 unless the machine was booted with Ceph on it.
 has_room() { [ $(($(cat /proc/sys/fs/aio-nr) + $1 * 2048)) -le "$(cat /proc/sys/fs/aio-max-nr)" ]; }
 
 monitors_up() {
@@ -106,7 +106,7 @@ declare -A started
 # osds_up ID...: starts them and waits until the monitor has seen each, or one has ended.
 osds_up() {
     local id
-    # In the foreground, so that a plug-in's standard error is kept.
+    # The OSD runs in the foreground, so that a plug-in's standard error is kept.
     for id in "$@"; do
         setsid ceph-osd -f -i "$id" >>"$cluster/log/osd.$id.err" 2>&1 </dev/null &
         started[$id]=$!
@@ -141,14 +141,14 @@ wait_for() {
 is_clean() { ceph pg stat 2>/dev/null | grep -qE ': [0-9]+ active\+clean;'; }
 clean() { wait_for "placement groups are not clean" is_clean; }
 
-# kill_osd ID...: at once and for good, until osds_up.
+# kill_osd ID...: kills OSDs at once; they stay down until osds_up.
 kill_osd() {
     local id
     for id in "$@"; do kill -9 "$(cat "$cluster/run/osd.$id.pid")"; rm -f "$cluster/run/osd.$id.pid"; done
     ceph osd down "$@" >/dev/null 2>&1
 }
 
-# daemons_down: all of them, in order, with their state kept.
+# daemons_down: stops all daemons in order; their state is kept.
 daemons_down() {
     local pid pids
     pids=$(cat "$cluster"/run/*.pid 2>/dev/null || true)
@@ -171,8 +171,9 @@ quietly() {
     said=$("$@" 2>&1) || fail "$*: $said"
 }
 
-# pool NAME WORD...: a pool of a profile; objects may be overwritten unless overwrites=false. With
-# optimised=true as Ceph 20 does it best; of 8 placement groups unless `groups` says how many.
+# pool NAME WORD...: makes a pool with a profile of these words. Objects may be overwritten unless
+# overwrites=false. With optimised=true it has Ceph 20's optimizations; it has 8 placement groups
+# unless `groups` is set.
 pool() {
     local name=$1 k
     shift
@@ -181,12 +182,12 @@ pool() {
     [ "${overwrites:-true}" = false ] || quietly ceph osd pool set "$name" allow_ec_overwrites true
     [ "${optimised:-false}" = false ] || quietly ceph osd pool set "$name" allow_ec_optimizations true
     k=$(ceph osd erasure-code-profile get "$name" | sed -n 's/^k=\([1-9]\)/\1/p')
-    # lrc by layers says -1.
+    # For lrc by layers k is -1.
     [ -z "$k" ] || ceph osd pool set "$name" min_size "$k" >/dev/null 2>&1
     clean
 }
 
-# scrub POOL [lies]: deep, and no error is found, or some.
+# scrub POOL [lies]: scrubs deeply, and expects no error, or some with `lies`.
 scrub() {
     local before group
     before=$(date -u +%Y-%m-%dT%H:%M:%S)

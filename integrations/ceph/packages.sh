@@ -16,7 +16,7 @@ need_ceph() {
 build_probe() {
     local library
     library=$(dirname "$(dpkg -L librados2 | grep libceph-common)")
-    # Where it runs, Ceph's common library may be in another folder.
+    # On the host where it runs, Ceph's common library may be in another folder.
     g++ -std=c++17 -O1 -Wall -Wextra -Werror -isystem /usr/include/rados integrations/ceph/tests/probe.cc -o "$1" \
         -rdynamic -L"$library" -l:libceph-common.so.2 -Wl,-rpath,"$library:/usr/lib64/ceph:/usr/lib/ceph" -lrados -ldl
 }

@@ -3,7 +3,7 @@
 //! A matrix is used as it is the first time, and compiled when it comes again or buffers are large.
 //! Each thread keeps what it used last, so nothing is locked, shared or inherited half-made by a
 //! child process. Bounds: [`KEPT_MOST`] matrices and [`KEPT_BYTES_MOST`] bytes of their tables for
-//! each thread, but the last one whatever its size.
+//! each thread; the last used matrix is kept whatever its size.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,17 +14,19 @@ use smallvec::SmallVec;
 
 use crate::{refuse, tables};
 
-/// More patterns of losses than a program is busy with at a time.
+/// The most compiled matrices that a thread keeps: more than the patterns of losses that a program
+/// works on at a time.
 const KEPT_MOST: usize = 32;
 
-/// A table of 255 times 128 coefficients, or all of many small ones.
+/// The most bytes of tables that a thread keeps: one table of 255 times 128 coefficients, or many
+/// small tables.
 const KEPT_BYTES_MOST: usize = 1 << 20;
 
-/// Matrices that were used once and are remembered by a number.
+/// Number of matrices that were used once and are remembered by a hash.
 const SEEN_MOST: usize = 8;
 
-/// From so many bytes of all buffers on a matrix is compiled at once: what a compiled one knows of
-/// streams from memory gains more than compiling takes.
+/// Bytes of all buffers of a call from which on its matrix is compiled at once: the handling of
+/// streams from memory in a compiled matrix gains more than compiling costs.
 const LARGE_BYTES: usize = 2 << 20;
 
 /// Where a matrix comes from. Equal origins of equal shapes are equal matrices.
@@ -41,30 +43,30 @@ pub enum Origin<'a> {
 /// A matrix, outputs x sources.
 #[derive(Clone, Copy)]
 pub struct Matrix<'a> {
-    /// The function of ISA-L that it is for, to be named when something is wrong.
+    /// The called function of ISA-L, for messages.
     pub call: &'static str,
     pub sources: usize,
     pub outputs: usize,
     pub origin: Origin<'a>,
 }
 
-/// A matrix that was compiled.
+/// A compiled matrix that a thread keeps.
 struct Kept {
     sources: usize,
     outputs: usize,
-    /// Which of the origins.
+    /// The variant of its [`Origin`].
     kind: std::mem::Discriminant<Origin<'static>>,
     content: Box<[u8]>,
-    /// The number of a content of nibbles.
+    /// The hash of a table of nibbles.
     number: Option<u64>,
     dot: Rc<Dot>,
 }
 
 /// The matrices of a thread.
 struct Memory {
-    /// Used last first.
+    /// The compiled matrices, the last used first.
     kept: Vec<Kept>,
-    /// Numbers of matrices that were used once, and which of them is replaced next.
+    /// Hashes of matrices that were used once, and the index of the one that is replaced next.
     seen: [u64; SEEN_MOST],
     next: usize,
 }
@@ -74,7 +76,7 @@ thread_local! {
         const { RefCell::new(Memory { kept: Vec::new(), seen: [0; SEEN_MOST], next: 0 }) };
 }
 
-/// A row of ones, and behind it the powers of 2: before they come again.
+/// A row of ones, and a row of the powers of 2 until they repeat.
 static PQ: [[u8; PQ_MOST]; 2] = ones_and_powers();
 
 const PQ_MOST: usize = 255;
@@ -107,7 +109,7 @@ impl Origin<'_> {
 }
 
 impl<'a> Matrix<'a> {
-    /// The coefficients in place, where they stand at equal steps, as in a table of nibbles.
+    /// Returns the coefficients in place, if they are at equal distances, as in a table of nibbles.
     fn grid(&self) -> Option<Grid<'a>> {
         match self.origin {
             Origin::Table(table) => {
@@ -122,7 +124,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Compares this matrix with one that was kept.
+    /// Returns true if a kept matrix is this one.
     fn is(&self, kept: &Kept) -> bool {
         (kept.sources, kept.outputs) == (self.sources, self.outputs)
             && kept.kind == self.origin.kind()
@@ -136,7 +138,8 @@ impl<'a> Matrix<'a> {
     /// As [`sum_once`].
     unsafe fn sum(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
         let bytes = len.saturating_mul(self.sources + self.outputs);
-        // What is the same in every call is found at once, and small sums gain nothing compiled.
+        // An origin without content is found at once, and small sums gain nothing if they are
+        // compiled.
         if self.origin.content().is_empty()
             && bytes < LARGE_BYTES
             && let Some(grid) = self.grid()
@@ -205,7 +208,7 @@ impl<'a> Matrix<'a> {
         Rc::new(Dot::new(self.sources, &rows).expect("no row is longer than there are sources"))
     }
 
-    /// Every output is what the matrix makes of the sources.
+    /// Computes each output as the matrix's sum of products of the sources.
     ///
     /// Outputs may overlap sources and one another: the sources are read as they were, the outputs
     /// written one after the other.
@@ -232,12 +235,12 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// The matrix's sums are added to what `start` has, which goes to outputs that are our own; for
-    /// matrices that are no table.
+    /// Adds the matrix's sums to the content of `start`, and writes the results to buffers of this
+    /// library; for matrices that are no table.
     ///
     /// # Safety
     ///
-    /// All are valid for `len` bytes, and outputs apart from everything else.
+    /// All buffers are valid for `len` bytes, and outputs are apart from all others.
     pub unsafe fn add_to(&self, start: &[*const u8], sources: &[*const u8], outputs: &[*mut u8], len: usize) {
         match self.grid() {
             // SAFETY: the caller's promise.
@@ -257,7 +260,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Each output has its coefficient of the one source added to it.
+/// Adds to each output the product of its coefficient and the one source.
 ///
 /// Overlaps are as in [`Matrix::apply`].
 ///
@@ -284,13 +287,13 @@ pub unsafe fn add_product(
     // SAFETY: products are new memory.
     unsafe { sum_once(column, Start::Zero, &[source], &made, len) };
     for (product, &output) in products.chunks_exact(len).zip(outputs) {
-        // SAFETY: valid, and looked at by nobody else until the next output.
+        // SAFETY: valid, and no other code uses it until the next output.
         let output = unsafe { slice::from_raw_parts_mut(output, len) };
         pantile_kernel::xor_into(output, product);
     }
 }
 
-/// The destination is the coefficient times the source.
+/// Writes the coefficient times the source to the destination.
 ///
 /// # Safety
 ///
@@ -317,7 +320,7 @@ pub fn add_multiples(factors: &[u8], line: &[u8], work: &mut [u8]) {
     unsafe { sum_once(grid, Start::Outputs, &[line.as_ptr()], &lines, line.len()) }
 }
 
-/// Vectors, to be read.
+/// Returns the vectors as sources, which are only read.
 pub fn as_sources(vectors: &[*mut u8]) -> &[*const u8] {
     // SAFETY: the two pointers have one layout.
     unsafe { slice::from_raw_parts(vectors.as_ptr().cast(), vectors.len()) }

@@ -1,7 +1,7 @@
 //! ISA-L's erasure-code functions: tables, sums of products, updates.
 //!
-//! Lengths, counts and numbers are C's `int`; a negative one is taken for 0. Any length is right,
-//! also those for which ISA-L's own forms for one instruction set do nothing.
+//! Lengths, counts and numbers are C's `int`; a negative one is taken for 0. Any length is
+//! computed, also those for which ISA-L's own forms for one instruction set do nothing.
 
 use std::ffi::c_int;
 use std::slice;
@@ -18,7 +18,7 @@ fn size(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(0)
 }
 
-/// The list of a caller's pointers, or its table.
+/// Returns the caller's list of pointers, or its table, as a slice.
 ///
 /// # Safety
 ///
@@ -105,8 +105,7 @@ unsafe fn update(
     };
     let source = size(vec_i);
     let (slots, _) = table.as_chunks::<SLOT_BYTES>();
-    // Where the first slot of the table is not of matrices, only the slots of the source are looked
-    // at.
+    // If the first slot of the table has nibbles, only the slots of the source are read.
     let mut column = slots[source..].iter().step_by(sources);
     if tables::starts_with_nibbles(&slots[0]) && column.all(|slot| tables::from_nibbles(slot).is_some()) {
         let grid = Grid {
@@ -151,8 +150,8 @@ tables_of_one!(gf_vect_mul_init gf_vect_mul_init_base);
 
 macro_rules! encoders {
     ($($name:ident)*) => {$(
-        /// `coding[r]` = sum over j < k of the table's coefficient (r, j) times `data[j]`, r <
-        /// rows.
+        /// Computes `coding[r]` = sum over j < k of the table's coefficient (r, j) times `data[j]`,
+        /// for r < rows.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             len: c_int,
@@ -172,7 +171,7 @@ encoders!(ec_encode_data ec_encode_data_base ec_encode_data_sse ec_encode_data_a
 
 macro_rules! updaters {
     ($($name:ident)*) => {$(
-        /// `coding[r]` += the table's coefficient (r, vec_i) times `data`, r < rows.
+        /// Computes `coding[r]` += the table's coefficient (r, vec_i) times `data`, for r < rows.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             len: c_int,
@@ -194,7 +193,7 @@ updaters!(ec_encode_data_update ec_encode_data_update_base ec_encode_data_update
 
 macro_rules! dots {
     ($($name:ident)*) => {$(
-        /// `dest` = sum over j < vlen of the table's coefficient j times `src[j]`.
+        /// Computes `dest` = sum over j < vlen of the table's coefficient j times `src[j]`.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             len: c_int,
@@ -214,7 +213,7 @@ dots!(gf_vect_dot_prod gf_vect_dot_prod_base gf_vect_dot_prod_sse gf_vect_dot_pr
 
 macro_rules! dots_of_many {
     ($($rows:literal: $($name:ident)*;)*) => {$($(
-        /// As `ec_encode_data` with the rows of the name.
+        /// Computes as `ec_encode_data` with the number of rows in the name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             len: c_int,
@@ -239,7 +238,7 @@ dots_of_many! {
 
 macro_rules! mads {
     ($($name:ident)*) => {$(
-        /// `dest` += the table's coefficient `vec_i` of `vec` times `src`.
+        /// Computes `dest` += the table's coefficient `vec_i` of `vec` times `src`.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             len: c_int,
@@ -259,7 +258,7 @@ mads!(gf_vect_mad gf_vect_mad_base gf_vect_mad_sse gf_vect_mad_avx gf_vect_mad_a
 
 macro_rules! mads_of_many {
     ($($rows:literal: $($name:ident)*;)*) => {$($(
-        /// As `ec_encode_data_update` with the rows of the name.
+        /// Computes as `ec_encode_data_update` with the number of rows in the name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             len: c_int,
@@ -313,7 +312,8 @@ unsafe fn multiply(call: &'static str, len: c_int, table: *const u8, src: *const
 
 macro_rules! products {
     ($refused:literal: $($name:ident)*) => {$(
-        /// `dest` = the table's coefficient times `src`; not 0 if `len` is no multiple of 32.
+        /// Computes `dest` = the table's coefficient times `src`; returns not 0 if `len` is no
+        /// multiple of 32.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(len: c_int, gftbl: *const u8, src: *const u8, dest: *mut u8) -> c_int {
             // SAFETY: the contract of ISA-L's function.

@@ -6,11 +6,11 @@
 //! knows the kernels). Functions for checksums and compression go to the real library
 //! (`passed_on.rs`).
 //!
-//! What ISA-L's interface cannot say, and what happens then, is on the page `docs/isal.md`: a call
-//! that can neither be right nor report it ends the process. Nothing is written to standard error
-//! unless asked.
+//! The page `docs/isal.md` lists what ISA-L's interface cannot express: a call that can neither
+//! give the right bytes nor report a fault ends the process. Nothing is written to standard error
+//! unless an environment variable asks for it.
 //!
-//! Not here: codes, plans, proofs. They are Pantile's own interface.
+//! Not here: codes, plans and proofs, which are in Pantile's own interface.
 #![allow(clippy::missing_safety_doc, reason = "every exported function has the contract of ISA-L's headers")]
 
 mod compiled;

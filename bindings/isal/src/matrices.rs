@@ -10,7 +10,7 @@ use crate::compiled::add_multiples;
 use crate::trace::{Call, count};
 use crate::{mds, refuse};
 
-/// Rows of a matrix that is inverted without an allocation.
+/// The most rows of a matrix that is inverted without an allocation.
 const ROWS: usize = 32;
 
 /// Bytes of such a matrix and its inverse.
@@ -34,10 +34,10 @@ fn inverse(a: u8) -> u8 {
     Gf(a).inverse().unwrap_or(Gf::ZERO).0
 }
 
-/// The generator of a systematic code of `k` data blocks, `m` blocks in all, row-major: the
+/// Writes the generator of a systematic code of `k` data blocks, `m` blocks in all, row-major: the
 /// identity, then the powers of 1, 2, 4, ...
 ///
-/// Not MDS for all sizes: a sentence says so to those who ask for it.
+/// The code is not MDS for all sizes; a sentence reports that if `PANTILE_ISAL_WARN` asks for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gf_gen_rs_matrix(a: *mut u8, m: c_int, k: c_int) {
     count(Call::gf_gen_rs_matrix);
@@ -50,10 +50,10 @@ pub unsafe extern "C" fn gf_gen_rs_matrix(a: *mut u8, m: c_int, k: c_int) {
     }
 }
 
-/// The generator of a systematic code of `k` data blocks, `m` blocks in all, row-major: the
+/// Writes the generator of a systematic code of `k` data blocks, `m` blocks in all, row-major: the
 /// identity, then 1 / (row ^ column).
 ///
-/// MDS up to m = 256.
+/// The code is MDS up to m = 256.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gf_gen_cauchy1_matrix(a: *mut u8, m: c_int, k: c_int) {
     count(Call::gf_gen_cauchy1_matrix);
@@ -82,8 +82,8 @@ unsafe fn generator(name: &str, a: *mut u8, m: c_int, k: c_int, parity: impl Fn(
     }
 }
 
-/// Inverts an n x n matrix, which becomes the identity on the way; -1 if it is singular, with both
-/// matrices as far as the elimination came.
+/// Inverts an n x n matrix, which becomes the identity on the way. Returns -1 if it is singular;
+/// both matrices then have the state at which the elimination stopped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gf_invert_matrix(in_mat: *mut u8, out_mat: *mut u8, n: c_int) -> c_int {
     count(Call::gf_invert_matrix);
@@ -104,9 +104,10 @@ pub unsafe extern "C" fn gf_invert_matrix(in_mat: *mut u8, out_mat: *mut u8, n: 
     if invert(n, input, output) { 0 } else { -1 }
 }
 
-/// Gauss and Jordan, the first row that has a pivot at a time; `false` at a column without one.
+/// Inverts by Gauss-Jordan elimination with the first row that has a pivot; `false` at a column
+/// without a pivot.
 ///
-/// Both matrices lie side by side, a line of `work` for each row, so that the multiples of a
+/// Both matrices are side by side, a line of `work` for each row, so that the multiples of a
 /// pivot's row are added to all other rows in one sum.
 fn invert(n: usize, input: &mut [u8], output: &mut [u8]) -> bool {
     let width = 2 * n;
@@ -123,7 +124,7 @@ fn invert(n: usize, input: &mut [u8], output: &mut [u8]) -> bool {
     done
 }
 
-/// As [`invert`], of lines that have both matrices.
+/// Eliminates as [`invert`], on lines that have both matrices.
 fn eliminate(n: usize, work: &mut [u8]) -> bool {
     let width = 2 * n;
     let mut factors: SmallVec<[u8; ROWS]> = SmallVec::new();
@@ -138,8 +139,9 @@ fn eliminate(n: usize, work: &mut [u8]) -> bool {
         pivot_line.copy_from_slice(&work[column * width..][..width]);
         factors.clear();
         factors.extend((0..n).map(|row| work[row * width + column]));
-        // The line of the pivot has factor - 1 times itself added, and becomes factor times itself;
-        // the others have their own first entry of that line added.
+        // To the line of the pivot, factor - 1 times itself is added, so that it becomes factor
+        // times itself. To each other line, that line times the other line's own first entry is
+        // added.
         for (row, by) in factors.iter_mut().enumerate() {
             *by = match row == column {
                 true => factor ^ 1,
@@ -155,7 +157,7 @@ fn eliminate(n: usize, work: &mut [u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Entry by entry, in the order of ISA-L.
+    /// Inverts entry by entry, in the order of ISA-L.
     fn invert_by_bytes(n: usize, input: &mut [u8], output: &mut [u8]) -> bool {
         output.fill(0);
         (0..n).for_each(|i| output[i * n + i] = 1);

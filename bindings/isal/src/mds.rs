@@ -11,8 +11,8 @@ struct Singular {
     blocks: &'static [usize],
 }
 
-/// Every code without one of these is MDS, apart from the last two, which are where the powers
-/// begin again.
+/// The smallest singular parts: a code without one of them is MDS. The last two exist because the
+/// powers repeat.
 const SINGULAR: [Singular; 6] = [
     Singular { rows: &[0, 1, 3], blocks: &[0, 10, 21] },
     Singular { rows: &[0, 3, 4], blocks: &[0, 2, 5] },
@@ -22,8 +22,8 @@ const SINGULAR: [Singular; 6] = [
     Singular { rows: &[0, 255], blocks: &[0, 1] },
 ];
 
-/// Blocks, counted from 0 with data before parity, that the code of `k` data and `parity` parity
-/// blocks does not survive the loss of: `parity` of them at most; `None` if there are none.
+/// Returns a fatal set of at most `parity` lost blocks of the code of `k` data and `parity` parity
+/// blocks, counted from 0 with data before parity; `None` if there is no such set.
 pub fn fatal_losses(k: usize, parity: usize) -> Option<Vec<usize>> {
     let within = |part: &&Singular| {
         part.blocks.iter().all(|&block| block < k) && part.rows.iter().all(|&row| row < parity)
@@ -33,7 +33,7 @@ pub fn fatal_losses(k: usize, parity: usize) -> Option<Vec<usize>> {
     Some(part.blocks.iter().copied().chain(lost_parity).collect())
 }
 
-/// Says once per process that a code is not what its user will think it is, if that was asked for.
+/// Reports, once per process and only if asked for, that a code is not MDS.
 pub fn warn(k: usize, parity: usize) {
     static SAID: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     if !crate::refuse::is_asked() {
@@ -51,7 +51,7 @@ pub fn warn(k: usize, parity: usize) {
     ));
 }
 
-/// Block numbers, the first eight of them.
+/// Block numbers, of which at most eight are printed.
 struct Blocks<'a>(&'a [usize]);
 
 impl std::fmt::Display for Blocks<'_> {

@@ -1,10 +1,10 @@
-//! Checksums, compression and the search for zeros: passed on to the real library, which is looked
-//! for at the first call of each.
+//! Functions for checksums, compression and the search for zeros, which are passed on to the real
+//! library. Each is looked up at its first call.
 //!
 //! Each function is a jump through a slot; the first call fills the slot and leaves arguments as
-//! they were. The real library is, in this order: the file that `PANTILE_ISAL_REAL` names, whatever
-//! else the loader finds under the name, `libisal.so.2` in the folders of the system. Without one
-//! the process ends with a sentence: a checksum cannot be made up.
+//! they were. The real library is, in this order: the file that `PANTILE_ISAL_REAL` names, the next
+//! library that the loader has with functions of these names, `libisal.so.2` in the folders of the
+//! system. Without one the process ends with a sentence: a checksum cannot be made up.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::arch::naked_asm;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use crate::refuse;
 use crate::trace::{Call, count};
 
-/// Where Debian, Fedora, Arch and `make install` put it.
+/// Paths at which Debian, Fedora, Arch and `make install` put the real library.
 const PLACES: [&CStr; 4] = [
     c"/usr/lib/x86_64-linux-gnu/libisal.so.2",
     c"/usr/lib64/libisal.so.2",
@@ -26,7 +26,7 @@ const PLACES: [&CStr; 4] = [
 
 macro_rules! passed_on {
     ($($name:ident)*) => {
-        /// The place of each function's slot.
+        /// The index of each function's slot.
         #[allow(non_camel_case_types, reason = "ISA-L's own names")]
         enum Slot { $($name),* }
 
@@ -58,7 +58,7 @@ macro_rules! passed_on {
     };
 }
 
-/// A name as C has it.
+/// Returns a name that ends with zero as a C string.
 const fn c_name(name: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
@@ -83,8 +83,8 @@ passed_on! {
     isal_write_zlib_header isal_zero_detect isal_zlib_header_init
 }
 
-/// Keeps the six registers of arguments, none of these functions has more or others, and jumps to
-/// what `find` gives for the slot in eax.
+/// Saves the six registers of arguments (none of these functions has more or others), and jumps to
+/// the address that `find` returns for the slot in eax.
 #[unsafe(naked)]
 unsafe extern "C" fn first_call() {
     naked_asm!(
@@ -132,7 +132,8 @@ fn real_function(name: &CStr) -> Option<*mut c_void> {
     (!function.is_null()).then_some(function)
 }
 
-/// The library that is named, the next one that is loaded, or one from the folders of the system.
+/// Returns a handle of the real library: the named file, the next loaded one, or one from the
+/// folders of the system.
 fn real_library() -> *mut c_void {
     // SAFETY: a path that ends with zero; loading a library runs its initialisers, which is asked
     // for.

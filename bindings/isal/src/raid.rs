@@ -1,8 +1,8 @@
 //! ISA-L's RAID functions: P, the sum of all sources, and Q, the sum of 2^j times source j.
 //!
-//! `array` lists the sources, then P, then Q. 0 is success; ISA-L's functions say 1 for too few
-//! vectors and for lengths that are no multiple of what they need, and so do these; buffers need no
-//! alignment here.
+//! `array` lists the sources, then P, then Q. 0 is success; As in ISA-L's functions, 1 means too
+//! few vectors, or a length that is no multiple of the required number. Buffers need no alignment
+//! here.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -17,11 +17,12 @@ use crate::trace::{Call, count};
 /// The result of a call: 0 is success.
 type Status = c_int;
 
-/// Bytes that a check computes before it looks: a page of each vector stays near.
+/// Bytes of parity that a check computes before it compares them: a page of each vector stays in
+/// the cache.
 const CHECKED_BYTES: usize = 4096;
 
-/// The vectors, and their length: `None`, with a sentence where ISA-L's rules do not say it, if
-/// they are too few or null, or their length is no multiple of `unit`.
+/// Returns the vectors and their length. The result is `None` if they are too few or null, or their
+/// length is no multiple of `unit`; if ISA-L has no rule for the case, a sentence is written.
 ///
 /// # Safety
 ///
@@ -60,7 +61,7 @@ unsafe fn generate(call: &'static str, origin: Origin<'_>, parities: usize, vect
     unsafe { matrix.apply(as_sources(sources), outputs, len) }
 }
 
-/// Returns the first byte at which a parity is wrong, and which one: P before Q.
+/// Returns the offset of the first wrong byte of a parity, and which parity it is: P before Q.
 ///
 /// # Safety
 ///
@@ -82,8 +83,8 @@ unsafe fn first_mismatch(
     while start < len {
         let bytes = CHECKED_BYTES.min(len - start);
         let (from, is) = moved.split_at(sources.len());
-        // SAFETY: so many bytes of each vector are left from where the pointers stand, and the sums
-        // have room for them.
+        // SAFETY: so many bytes of each vector follow the pointers, and the sums have room for
+        // them.
         unsafe { matrix.add_to(as_sources(is), as_sources(from), &made[..parities], bytes) };
         let mismatch = |parity: usize| {
             // SAFETY: that was just written.
@@ -139,7 +140,8 @@ unsafe fn make_pq(call: &'static str, vectors: &[*mut u8], len: usize) -> Status
     0
 }
 
-/// Whole words of the machine, and nothing after them, as ISA-L's function of this name.
+/// Computes P and Q of whole machine words and leaves the bytes behind them, as ISA-L's function of
+/// this name does.
 unsafe fn make_pq_words(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
     // SAFETY: as above.
     unsafe { make_pq(call, vectors, len - len % size_of::<usize>()) }
@@ -155,7 +157,7 @@ unsafe fn check_pq(call: &'static str, vectors: &[*mut u8], len: usize) -> Statu
     c_int::from(unsafe { first_mismatch(call, Origin::Pq, 2, vectors, len) }.is_some())
 }
 
-/// The offset of the first byte that is wrong, with the lowest bit set for P and the next for Q.
+/// Returns the offset of the first wrong byte, with the lowest bit set for P and the next for Q.
 unsafe fn locate_pq(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
     // SAFETY: as above.
     match unsafe { first_mismatch(call, Origin::Pq, 2, vectors, len) } {

@@ -1,5 +1,5 @@
-//! The end of calls that can neither give the right bytes nor report that they do not, and
-//! sentences for those who ask for them.
+//! Ends the process in calls that can neither give the right bytes nor report a fault, and writes
+//! diagnostic sentences if the environment asks for them.
 //!
 //! Descriptor 2 of a daemon can be a file of data: nothing is written to it unless the environment
 //! says so.
@@ -24,7 +24,7 @@ pub fn say(what: std::fmt::Arguments<'_>) {
 }
 
 /// Ends the process: ISA-L's function returns nothing, and wrong parity would be found when it is
-/// too late. The system's log says why.
+/// too late. The system's log has the reason.
 #[cold]
 pub fn abort(what: std::fmt::Arguments<'_>) -> ! {
     say(what);

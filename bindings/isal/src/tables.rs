@@ -1,4 +1,4 @@
-//! The coefficients that a table stands for.
+//! Tables of coefficients in ISA-L's three forms: written, recognised, and read.
 //!
 //! Three forms are in use, and a table is in one of them as a whole:
 //!
@@ -9,9 +9,9 @@
 //! * *packed matrices*, 8 bytes a coefficient, the rest of the 32 unwritten. libisal 2.31 there.
 //!
 //! Nibbles cannot be confused with matrices. Zero is written as zeros in every form. A matrix of a
-//! non-zero c is invertible; where it has none, each word of nibbles has a first byte that is zero
-//! or a zero row. Matrices and packed matrices can be confused in one way, which is refused: four
-//! packed coefficients in a row are equal and followed by zeros.
+//! non-zero c is invertible; each word of nibbles, read as a matrix, has a zero row or a zero first
+//! byte. Matrices and packed matrices can be confused in one case, which is refused: four packed
+//! coefficients in a row are equal and followed by zeros.
 
 use crate::refuse;
 use pantile_gf::Gf;
@@ -67,25 +67,26 @@ pub fn write(coefficient: u8, slot: &mut Slot) {
     *slot = NIBBLES[usize::from(coefficient)];
 }
 
-/// The coefficient of a slot of nibbles; `None` if it is something else.
+/// Returns the coefficient of a slot of nibbles; `None` if the slot has another form.
 pub fn from_nibbles(slot: &Slot) -> Option<u8> {
     (*slot == NIBBLES[usize::from(slot[1])]).then_some(slot[1])
 }
 
-/// Tells nibbles by the first slot of a table. `false` also where the first coefficient is zero,
-/// which is written alike in every form.
+/// Returns true if the first slot of a table has nibbles. The result is `false` also if the first
+/// coefficient is zero, which is written alike in every form.
 pub fn starts_with_nibbles(slot: &Slot) -> bool {
     slot[0] == 0 && slot[1] != 0
 }
 
-/// The coefficient of a table of one, in any form.
+/// Returns the coefficient of a table of one slot, in any form.
 pub fn from_slot(slot: &Slot) -> Option<u8> {
     from_nibbles(slot).or_else(|| coefficients(slot)?.first().copied())
 }
 
-/// A number of what a table of nibbles says, never 0; `None` if it is something else.
+/// Returns a hash of the coefficients of a table of nibbles, never 0; `None` if the table has
+/// another form.
 ///
-/// Tables that differ may have one number, though seldom.
+/// Different tables can have the same hash, though seldom.
 pub fn number_of_nibbles(table: &[u8]) -> Option<u64> {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let (slots, _) = table.as_chunks::<SLOT_BYTES>();
@@ -99,8 +100,8 @@ pub fn number_of_nibbles(table: &[u8]) -> Option<u64> {
     (!differs).then_some(number | 1)
 }
 
-/// The coefficients of a whole table, one for each 32 bytes; `None` if it is of no form that is
-/// known, or of two that say different things.
+/// Returns the coefficients of a whole table, one for each 32 bytes. The result is `None` if the
+/// table is of no known form, or of two forms with different coefficients.
 pub fn coefficients(table: &[u8]) -> Option<Vec<u8>> {
     let (slots, _) = table.as_chunks::<SLOT_BYTES>();
     if let Some(all) = slots.iter().map(from_nibbles).collect() {
@@ -115,8 +116,8 @@ pub fn coefficients(table: &[u8]) -> Option<Vec<u8>> {
     words.iter().map(from_matrix).collect()
 }
 
-/// The coefficients of the table that a function of ISA-L was given, which has no other way to
-/// refuse one than to end the process.
+/// Returns the coefficients of the table of a call. ISA-L's functions can refuse a table only by
+/// ending the process.
 pub fn coefficients_for(call: &str, table: &[u8]) -> Vec<u8> {
     coefficients(table).unwrap_or_else(|| {
         refuse::abort(format_args!(
@@ -132,7 +133,7 @@ fn from_matrices(slot: &Slot) -> Option<u8> {
     words.iter().all(|word| *word == words[0]).then(|| from_matrix(&words[0]))?
 }
 
-/// The product with 1 is the first column of the matrix.
+/// Returns the coefficient of a matrix: the product with 1 is its first column.
 fn from_matrix(word: &[u8; 8]) -> Option<u8> {
     let c = word.iter().fold(0, |c, row| (c << 1) | (row & 1));
     (MATRICES[usize::from(c)] == *word).then_some(c)

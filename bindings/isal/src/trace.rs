@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($name:ident),* $(,)?) => {
-        /// The counted functions: a function and its forms for one instruction set are one.
+        /// The counted functions. A function and its forms for one instruction set are counted as
+        /// one.
         #[derive(Clone, Copy)]
         #[allow(non_camel_case_types, reason = "ISA-L's own names")]
         #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is passed on there"))]

@@ -1,4 +1,5 @@
-/* What ISA-L's interface cannot say: a call for each number; the test says how it has to end. */
+/* Calls that ISA-L's interface cannot refuse, one for each number; bindings/isal/test has the
+ * expected end of each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -27,7 +27,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the files of chunks that are to be made of a file.
+    /// Returns the paths of the chunks that `encode` makes of a file.
     pub fn of_new(folder: &Path, layout: &Layout, file: &Path) -> Place {
         let is_theirs = layout.profile().is_some_and(is_seaweedfs);
         let name = || file.file_name().unwrap_or_default().to_string_lossy().into_owned();

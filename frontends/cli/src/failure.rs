@@ -149,7 +149,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Returns the answer to a word that other tools use.
+/// Returns the answer to an unknown word that is a command or option of another tool.
 fn answer(error: &clap::Error, kind: ErrorKind, asked: &str, command: &clap::Command) -> Option<String> {
     let word = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => Some(word.as_str()),

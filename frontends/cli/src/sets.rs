@@ -187,7 +187,7 @@ impl<'r, T: Serialize> Versioned<'r, T> {
     }
 }
 
-/// Returns the fault of a run for that of a sealed set.
+/// Returns the failure of a run for a fault of a sealed set.
 pub fn failure(fault: &Fault) -> Failure {
     let instead = match (&fault.kind, &fault.path) {
         (FaultKind::NoShards(paths), _) => instead_of_set(paths),
@@ -239,8 +239,7 @@ fn verdict(kind: &FaultKind, text: String) -> Failure {
         | FaultKind::Suspect
         | FaultKind::Pending
         | FaultKind::BadJournal => Failure::Damage(text),
-        // A path that is not there, or is not what it should be, is an argument that cannot be
-        // right.
+        // A path that does not exist, or has another kind than expected, is a wrong argument.
         FaultKind::NotThere => Failure::Input(format!("{text}; name a path that is there")),
         FaultKind::NoDirectory => {
             Failure::Input(format!("{text}; a file is where a directory is needed, name another path"))
@@ -563,8 +562,9 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
     out
 }
 
-/// Returns the command that restores the originals that are missing, of a set that holds the data:
-/// heal repairs its shards alone, and the next seal forgets such files. Empty if none is missing.
+/// Returns the command that restores missing originals of a set that holds the data; empty if none
+/// is missing. `heal` repairs only the shards of such a set, and the next seal forgets the missing
+/// files.
 pub fn missing_originals(report: &VerifyReport, hint: &Hint) -> String {
     let missing = report.files.iter().filter(|file| file.status == FileStatus::Missing);
     let missing: Vec<&FileReport> = missing.filter(|_| report.mode != "beside").collect();

@@ -54,10 +54,11 @@ static STATE: Mutex<State> = Mutex::new(State {
     running: None,
 });
 
-/// Requests in progress, of all clients.
+/// The requests in progress of all clients.
 static CLIENTS: LazyLock<Clients> = LazyLock::new(|| Clients::new(Clients::USUAL));
 
-/// Held while the volume is closed; a second thread waits until that is done.
+/// The lock that a thread holds while it closes the volume; a second thread waits until that is
+/// done.
 static PUTTING_AWAY: Mutex<()> = Mutex::new(());
 
 unsafe extern "C" {

@@ -1,12 +1,12 @@
 // The erasure-code interfaces of Ceph 14.2 to 18.2 and of 19.2: only the order of virtual functions
-// counts. tests/vtable.py holds the first against the plug-ins of the distribution, and
-// tests/slots.cc the second against the header of its Ceph.
+// counts. tests/vtable.py compares the first with the plug-ins of the distribution, and
+// tests/slots.cc compares the second with the header of its Ceph.
 #pragma once
 #include "maker.h"
 
 namespace pantile::abi16 {
 
-// The first slots of both.
+// The first slots of both interfaces.
 class FirstSlots {
 public:
     virtual ~FirstSlots() {}                                                                      // 0, 1

@@ -1,6 +1,6 @@
 // The erasure-code interfaces of Ceph 20 and 21: the order of virtual functions, and the memory
-// layout of sets and maps of shards. tests/vtable.py holds the order against the plug-ins of Ceph
-// 20, tests/slots.cc all of it against Ceph's headers.
+// layout of sets and maps of shards. tests/vtable.py compares the order with the plug-ins of Ceph
+// 20, and tests/slots.cc compares order and layout with Ceph's headers.
 #pragma once
 #include "maker.h"
 #include <optional>
@@ -22,8 +22,8 @@ struct ShardSet {
 };
 static_assert(sizeof(ShardSet) == 32, "the set of Ceph 20 has 32 bytes");
 
-// mini_flat_map<shard_id_t, Value>: a place for each shard that there may be, and two ends. Ceph
-// makes them; here they are read and filled.
+// mini_flat_map<shard_id_t, Value>: an entry for each possible shard, and two ends. Ceph makes
+// these maps; here they are read and filled.
 template <typename Value> struct ShardMap {
     template <typename Reference> struct End {
         const void *of;

@@ -53,8 +53,8 @@ public:
         if (library) dlclose(library);
     }
 
-    // Whether it has these functions, in this order. A slot without a function says nothing: a class
-    // that can be used has none.
+    // Returns true if the vtable has these functions in this order. A slot without a function is
+    // skipped: a class that can be used has none.
     bool has(const std::string &slots) const
     {
         std::istringstream words(slots);
@@ -82,8 +82,8 @@ private:
     void *const *table = nullptr;
 };
 
-// For the interface of the host; null where it is not known. Of a release that was never run the
-// order of functions is taken from its own plug-in isa.
+// Returns the registration for the host's interface; null if that is not known. For a release that
+// was never tested, the order of functions is taken from its own plug-in isa.
 Register register_for(int major)
 {
     if (is_tried(major)) return major == 20 ? pantile::register20 : pantile::register16;

@@ -5,7 +5,7 @@
 #include <rados/buffer.h>
 #include <string>
 
-// Two generations of one call; weak, for a host has one of them.
+// Two generations of one call; both are weak symbols, because a host has only one of them.
 class CrushWrapper {
 public:
     // Ceph 14 to 18.

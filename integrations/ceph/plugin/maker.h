@@ -1,5 +1,5 @@
-// The object that Ceph keeps for each name of a plug-in: a maker of codes. All generations have it,
-// each with its own interface of a code.
+// The object that Ceph keeps for each name of a plug-in: a maker of codes. All generations of Ceph
+// have this class, each with its own interface of a code.
 #pragma once
 #include "stripes.h"
 #include <cerrno>
@@ -34,7 +34,8 @@ private:
     const std::string name;
 };
 
-// Failure domains that Ceph names beside the profile: of zones, of OSDs, and a class of devices.
+// Failure domains that Ceph gives in addition to the profile: those of zones and of OSDs, and a
+// class of devices.
 struct Given {
     std::string zone, failure_domain, device_class;
 };

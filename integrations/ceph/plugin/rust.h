@@ -27,7 +27,7 @@ struct Shards {
     bool contains(unsigned shard) const { return (shard < 64 ? low : high) >> (shard % 64) & 1; }
 };
 
-// No code has more chunks.
+// The most chunks of a code.
 constexpr unsigned SHARDS_MOST = 128;
 
 struct Shape {
@@ -59,14 +59,14 @@ void pantile_ceph_log(Text);
 
 inline Text text(const std::string &of) { return {of.data(), of.size()}; }
 
-// Says in the log that a call was not answered, and gives the number that Ceph gets instead.
+// Logs that a call was not answered, and returns the number that Ceph gets instead.
 inline int refused(const std::string &what) noexcept
 {
     pantile_ceph_log(text(what));
     return -5; // EIO
 }
 
-// Runs a call of Ceph: nothing that is thrown goes on into Ceph.
+// Runs a call of Ceph: no exception reaches Ceph.
 template <typename Call> int caught(const char *slot, Call call) noexcept
 {
     try {
@@ -78,8 +78,8 @@ template <typename Call> int caught(const char *slot, Call call) noexcept
     }
 }
 
-// Runs a call that has no answer. If it fails the daemon ends: Ceph would go on and write the
-// buffers, some of them unchanged.
+// Runs a call that has no answer. If it fails, the daemon ends: Ceph would otherwise go on and
+// write the buffers, some of which have no result.
 template <typename Call> void caught_or_abort(const char *slot, Call call) noexcept
 {
     if (caught(slot, call) == 0) return;
@@ -157,17 +157,17 @@ public:
         return 0;
     }
 
-    // The word of a profile that is open.
+    // Returns the value of a word of the open profile.
     std::string word(const char *name) const
     {
         auto found = profile.find(name);
         return found == profile.end() ? std::string() : found->second;
     }
 
-    // Shard of chunk i, data first.
+    // Returns the shard of chunk i; data chunks come first.
     unsigned shard(unsigned chunk) const { return shape.mapping ? unsigned(shape.mapping[chunk]) : chunk; }
 
-    // All of them, or none where chunk i is shard i.
+    // Returns the shards of all chunks; an empty list if chunk i is shard i.
     template <typename Shard> std::vector<Shard> mapping() const
     {
         std::vector<Shard> all;

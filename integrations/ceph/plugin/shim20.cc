@@ -35,7 +35,7 @@ uint8_t *bytes(bufferptr &buffer)
     return reinterpret_cast<uint8_t *>(buffer.c_str());
 }
 
-// Buffers of shards that are of one length, or have none: these are not there.
+// Buffers of shards, all of one length; a buffer without a length is absent.
 class Buffers {
 public:
     explicit Buffers(unsigned chunks) : chunks(chunks) {}
@@ -221,8 +221,8 @@ public:
     int decode_concat_of_wanted(const Set &wanted, const Chunks &there, bufferlist *decoded) override { return stripes.decode_concat(&wanted, there, decoded); }
     int decode_concat(const Chunks &there, bufferlist *decoded) override { return stripes.decode_concat(nullptr, there, decoded); }
 
-    // For codes in which every byte of parity follows from the bytes at its place: as Ceph's
-    // reed_sol_van has it.
+    // The optimizations of Ceph's reed_sol_van, for codes in which every byte of parity is computed
+    // from the bytes at its offset.
     uint64_t get_supported_optimizations() const override
     {
         return stripes.pool.shape.is_bytewise ? PARTIAL_READ | PARTIAL_WRITE | ZEROS_OF_ZEROS | PARITY_DELTA | OPTIMIZED : 0;

@@ -13,7 +13,7 @@ using ceph::bufferptr;
 int shard(int key) { return key; }
 template <typename Value> int shard(const std::pair<const int, Value> &entry) { return entry.first; }
 
-// The keys of a set or map; throws if there is no such shard.
+// Returns the keys of a set or map as shards; throws if the pool has no such shard.
 template <typename Keys> Shards shards(const Keys &keys, unsigned chunks)
 {
     Shards set;
@@ -195,7 +195,8 @@ int Stripes::decode_chunks(const Set &wanted, const Chunks &there, Chunks *decod
         size_t len = 0;
         if (!one_length(there, &len)) return refused("decode_chunks: the chunks are not of one length");
         if (there.empty() && !wanted.empty()) return refused("decode_chunks: no chunk is there");
-        // Lists that are not in one piece are copied into one, and live as long as the call.
+        // Buffer lists of several pieces are copied into one piece, which lives as long as the
+        // call.
         std::vector<bufferlist> whole(there.size());
         auto piece = whole.begin();
         for (const auto &chunk : there) {

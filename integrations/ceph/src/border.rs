@@ -1,4 +1,4 @@
-//! Functions that the C++ half calls. No panic goes on into Ceph, and no decision is made here.
+//! Functions that the C++ half calls. No panic unwinds into Ceph, and no decision is made here.
 //!
 //! A call answers 0 or a negative errno, as Ceph has them. Errors that an OSD should never see
 //! (chunks of unequal groups, a fault of ours) are also written to standard error and the system's
@@ -44,21 +44,21 @@ pub struct Word {
 pub struct Shape {
     chunks: u32,
     data: u32,
-    /// Of a chunk.
+    /// The number of sub-chunks of a chunk.
     sub_chunks: u32,
-    /// Any multiple of so many bytes can be coded by itself.
+    /// Bytes of a chunk of which every multiple can be coded by itself.
     granularity: u32,
-    /// Shard of each chunk, data first; null where chunk i is shard i.
+    /// The shard of each chunk, data chunks first; null if chunk i is shard i.
     mapping: *const i32,
-    /// 1 if any byte of parity follows from the bytes at its place.
+    /// 1 if every byte of parity is computed from the bytes at the same offset of the data chunks.
     is_bytewise: u8,
 }
 
-/// Called with a text.
+/// Callback that receives a text, after the caller's own pointer.
 pub type Say = extern "C" fn(*mut c_void, Text);
-/// Called with a sub-chunk, ascending.
+/// Callback that receives the numbers of sub-chunks, ascending.
 pub type VisitPart = extern "C" fn(*mut c_void, u32);
-/// Called with each word of a profile.
+/// Callback that receives each word of a profile.
 pub type Visit = extern "C" fn(*mut c_void, Word);
 
 impl Text {
@@ -68,7 +68,7 @@ impl Text {
 
     /// # Safety
     ///
-    /// It is valid, or has no bytes.
+    /// The text is valid, or has no bytes.
     unsafe fn read(self) -> String {
         if self.len == 0 {
             return String::new();
@@ -79,14 +79,14 @@ impl Text {
     }
 }
 
-/// Lines that a process writes in each [`PERIOD`]: a fault that every write meets fills no disk, and
-/// one that comes back after months is said.
+/// The most lines that a process writes to the log in each [`PERIOD`]. So a fault of every write
+/// does not fill a disk, and a fault that comes back after months is logged.
 const LINES_MOST: u32 = 100;
 
 /// See [`LINES_MOST`].
 const PERIOD: Duration = Duration::from_secs(3600);
 
-/// Counts lines, and those that were held back.
+/// Counts written and suppressed lines of the log.
 struct Rate {
     since: Option<Instant>,
     lines: u32,
@@ -96,7 +96,8 @@ struct Rate {
 impl Rate {
     const NEW: Rate = Rate { since: None, lines: 0, held_back: 0 };
 
-    /// `None` if a line is to be held back; else how many were, before it.
+    /// Returns `None` if a line is to be suppressed, otherwise the number of suppressed lines
+    /// before it.
     fn admit(&mut self, now: Instant) -> Option<u64> {
         let is_over = self.since.is_none_or(|since| now.duration_since(since) >= PERIOD);
         if is_over {
@@ -125,7 +126,7 @@ fn log(what: impl Display) {
 
 fn write_line(what: std::fmt::Arguments<'_>) {
     let line = format!("pantile: {what}");
-    // Who closed it does not want to hear.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{line}");
     if let Ok(line) = CString::new(line) {
         // SAFETY: a format and the text that it prints.
@@ -133,7 +134,7 @@ fn write_line(what: std::fmt::Arguments<'_>) {
     }
 }
 
-/// With `PANTILE_CEPH_TRACE` in the environment, says that a kind of call came, once for each kind.
+/// Reports the first call of each kind, if `PANTILE_CEPH_TRACE` is in the environment.
 fn trace(what: &str, was_said: &Once) {
     was_said.call_once(|| {
         if std::env::var_os("PANTILE_CEPH_TRACE").is_some() {
@@ -142,7 +143,7 @@ fn trace(what: &str, was_said: &Once) {
     });
 }
 
-/// Runs a call; a panic is logged and answered by `fault`.
+/// Runs a call, and returns `fault` after a panic, which is logged.
 fn caught<T>(fault: T, call: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(answer) => answer,
@@ -172,7 +173,7 @@ fn on_chunks(what: &str, instance: &Instance, call: impl FnOnce() -> Result<(), 
 ///
 /// # Safety
 ///
-/// All texts are valid, `words` are `count`, and `instance` can be written.
+/// All texts are valid, `words` points to `count` words, and `instance` can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pantile_ceph_open(
     plugin: Text,
@@ -220,14 +221,14 @@ pub unsafe extern "C" fn pantile_ceph_open(
 ///
 /// # Safety
 ///
-/// It was opened and is not used again.
+/// The instance was opened and is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pantile_ceph_close(instance: *const Instance) {
-    // SAFETY: the caller's promise: it is a box that was let go.
+    // SAFETY: the caller's promise: the pointer came from `Box::into_raw`.
     caught((), || drop(unsafe { Box::from_raw(instance.cast_mut()) }));
 }
 
-/// Calls `visit` with every word of the profile, those that were left out as well.
+/// Calls `visit` with every word of the profile, also with defaults of words that are not set.
 #[unsafe(no_mangle)]
 pub extern "C" fn pantile_ceph_words(instance: &Instance, to: *mut c_void, visit: Visit) {
     for (name, value) in &instance.words {
@@ -249,17 +250,18 @@ pub extern "C" fn pantile_ceph_shape(instance: &Instance) -> Shape {
     }
 }
 
-/// Bytes of each chunk of an object; 0 if Ceph cannot count them.
+/// Returns the bytes of each chunk of an object; 0 if they exceed the number type of Ceph.
 #[unsafe(no_mangle)]
 pub extern "C" fn pantile_ceph_chunk_bytes(instance: &Instance, object_bytes: u32) -> u32 {
     caught(0, || instance.pool.chunk_bytes(object_bytes).unwrap_or(0))
 }
 
-/// The shards to read, or -EIO if too little is there, which is an answer and not a fault.
+/// Finds the shards to read, or returns -EIO if too few are present, which is an answer and not a
+/// fault.
 ///
 /// # Safety
 ///
-/// `costs` is null or has one for each chunk; `minimum` can be written.
+/// `costs` is null or has one cost for each chunk; `minimum` can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pantile_ceph_minimum(
     instance: &Instance,
@@ -285,8 +287,9 @@ pub unsafe extern "C" fn pantile_ceph_minimum(
     })
 }
 
-/// 1 if the one chunk that is wanted follows from parts of others: these shards, and of each the
-/// sub-chunks that `visit` is called with. 0 if whole chunks are to be read.
+/// Returns 1 if the single wanted chunk is computed from parts of other chunks. Then `minimum` has
+/// their shards, and `visit` receives the sub-chunks to read of each. Returns 0 if whole chunks are
+/// to be read.
 ///
 /// # Safety
 ///
@@ -333,11 +336,12 @@ pub unsafe extern "C" fn pantile_ceph_repair(
     })
 }
 
-/// Chunks that are read, by shard; null is none.
+/// Returns the chunks to read, by shard; a null pointer is no chunk.
 ///
 /// # Safety
 ///
-/// There are `count`, of `len` bytes, and nobody writes to them as long as the list lives.
+/// `chunks` has `count` pointers to `len` bytes or null, and no code writes to these bytes as long
+/// as the list lives.
 unsafe fn read<'c>(chunks: *const *const u8, count: usize, len: usize) -> SmallVec<[Option<&'c [u8]>; 32]> {
     // SAFETY: the caller's promise.
     let chunks = unsafe { std::slice::from_raw_parts(chunks, count) };
@@ -349,12 +353,12 @@ unsafe fn read<'c>(chunks: *const *const u8, count: usize, len: usize) -> SmallV
     chunks.iter().map(slice).collect()
 }
 
-/// Chunks that are written, by shard; null is none.
+/// Returns the chunks to write, by shard; a null pointer is no chunk.
 ///
 /// # Safety
 ///
-/// There are `count`, of `len` bytes, apart from each other and from the inputs, and no other code
-/// uses them as long as the list lives.
+/// `chunks` has `count` pointers to `len` bytes or null, apart from each other and from the inputs,
+/// and no other code uses these bytes as long as the list lives.
 unsafe fn write<'c>(
     chunks: *const *mut u8,
     count: usize,
@@ -391,7 +395,7 @@ pub unsafe extern "C" fn pantile_ceph_encode(
     })
 }
 
-/// Computes the wanted chunks from those that are there.
+/// Computes the wanted chunks from the present ones.
 ///
 /// # Safety
 ///
@@ -434,7 +438,7 @@ pub unsafe extern "C" fn pantile_ceph_add_delta(
     })
 }
 
-/// Says in the log that a call of Ceph could not be answered, and why.
+/// Writes to the log why a call of Ceph could not be answered.
 ///
 /// # Safety
 ///

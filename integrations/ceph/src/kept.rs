@@ -6,18 +6,19 @@
 use crate::pool::{Layout, Pool};
 use std::sync::{Arc, Mutex, Weak};
 
-/// Pools of one process that may keep [`CACHE_BYTES`] of each kind. Further ones keep only their
-/// latest plans.
+/// The most pools of one process that may keep [`CACHE_BYTES`] of each kind. Further pools keep
+/// only their latest plans.
 pub const POOLS_MOST: usize = 16;
 
 /// Cache limit of a pool for each of the four kinds that [`pantile::Codec`] names: with
 /// [`POOLS_MOST`] pools 64 MiB in all, and some thousand plans of each.
 pub const CACHE_BYTES: usize = 1 << 20;
 
-/// A process has one: Ceph hands nothing to a plug-in in which it could be kept.
+/// The pools of the process. The list is global because Ceph passes nothing to a plug-in that could
+/// hold it.
 static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
-/// The pool of a layout: the one that is in use already, or a new one.
+/// Returns the pool of a layout: the one that is in use already, or a new one.
 ///
 /// Cost: the programs of a new pool are made when first used, not under the lock.
 pub fn pool(layout: Layout) -> Arc<Pool> {

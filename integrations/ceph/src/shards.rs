@@ -47,7 +47,7 @@ impl Shards {
         self == Shards::NONE
     }
 
-    /// Those that are not in `other`.
+    /// Returns the shards that are not in `other`.
     pub fn without(self, other: Shards) -> Shards {
         Shards { low: self.low & !other.low, high: self.high & !other.high }
     }

@@ -1,6 +1,6 @@
-// Stands for the plug-in isa of a Ceph that is not here: by its slots ours sees which interface the
-// host has. Compiled with that Ceph's own header; RULE_OF_ZONES are the arguments of its second
-// create_rule.
+// Stands for the plug-in isa of a Ceph that is not installed: our plug-in recognizes the host's
+// interface by the slots of this one. Compiled with that Ceph's own header; RULE_OF_ZONES are the
+// arguments of its second create_rule.
 #include "erasure-code/ErasureCodeInterface.h"
 
 using ceph::bufferlist;

@@ -249,8 +249,8 @@ static std::string text(const std::map<int, SubChunks> &minimum)
     return text;
 }
 
-// Every set of losses, recovered from the chunks of minimum_to_decode and, beside Ceph's own, never
-// from more.
+// Recovers every set of losses from the chunks of minimum_to_decode; if Ceph's plug-in is given,
+// never from more chunks than it reads.
 static int recoveries(const std::string &line, Code ours, Code cephs, const Chunks &chunks, unsigned losses, Tally *tally)
 {
     unsigned n = ours->get_chunk_count();
@@ -290,7 +290,7 @@ static int recoveries(const std::string &line, Code ours, Code cephs, const Chun
     return failed;
 }
 
-// One profile in both plug-ins.
+// Compares one profile in both plug-ins.
 static int compare(const std::string &cephs_folder, const std::string &ours_folder, const std::string &line, unsigned losses, Tally *tally)
 {
     Opened cephs = open(cephs_folder, line), ours = open(ours_folder, line);
@@ -320,7 +320,8 @@ static int compare(const std::string &cephs_folder, const std::string &ours_fold
     return recoveries(line, b, a, chunks, losses ? losses : a->get_coding_chunk_count() + 1, tally);
 }
 
-// Calls that no daemon should make: each is answered with a negative number, and none ends us.
+// Makes calls that no daemon should make: each returns a negative number, and none ends this
+// process.
 static int wrong_calls(const std::string &folder)
 {
     Opened opened = open(folder, "plugin=pantile code=rs:4+2");
@@ -376,7 +377,7 @@ static double seconds()
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Both in turn; medians of 9 rounds of 30 ms, in GB of object a second.
+// Measures both in turn; prints medians of 9 rounds of 30 ms, in GB of object a second.
 static void bench(const std::string &cephs_line, const std::string &cephs_folder, const std::string &ours_line, const std::string &ours_folder, unsigned bytes)
 {
     Opened opened[] = {open(cephs_folder, cephs_line), open(ours_folder, ours_line)};
@@ -429,7 +430,7 @@ static std::shared_ptr<pantile::abi20::ErasureCodeInterface> open20(const std::s
     return code;
 }
 
-// Runs a call in a process of its own; the signal that ended it, or 0.
+// Runs a call in a separate process; returns the signal that ended it, or 0.
 template <typename Call> static int signal_of(Call call)
 {
     pid_t child = fork();
@@ -542,7 +543,7 @@ static int run(int count, char **words)
             failed += recoveries(line, code, nullptr, chunks, losses, &own);
             std::cout << line << ": " << own.sets - own.refused << " of " << own.sets << " sets recovered\n";
         } else if (what == "bench") {
-            // Ceph's profile, a bar, ours.
+            // A line has Ceph's profile, a bar, and our profile.
             size_t bar = line.find('|');
             bench(line.substr(0, bar), words[2], bar == line.npos ? line : line.substr(bar + 1), words[3], unsigned(atoi(words[4])));
         }

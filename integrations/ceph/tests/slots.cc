@@ -1,5 +1,5 @@
-// A host of a Ceph that is not here: its own header declares the interface, and each slot is
-// called.
+// A host that stands for a Ceph that is not installed: that Ceph's header declares the interface,
+// and each slot is called.
 //
 //   slots DIRECTORY          with our libec_pantile.so and a libec_isa.so (isa.cc) in it
 //
@@ -39,7 +39,7 @@ int CrushWrapper::add_simple_rule(std::string name, std::string root, std::strin
 
 static int failed, called = 1; // the destructor is called at the end
 
-// One slot was called, with an answer that only it gives.
+// Records that a slot was called, and if its answer is the one that only this slot gives.
 static void slot(const char *name, bool is_right)
 {
     ++called;
@@ -76,7 +76,7 @@ static std::shared_ptr<ErasureCodeInterface> open(Profile profile)
 
 constexpr unsigned CHUNK = 4096, K = 4, N = 6;
 
-// Of a Ceph whose rules may be of several zones.
+// Tests the rules of a Ceph that has rules of several zones.
 template <class Code> static void rules_of_zones(const Code &code, CrushWrapper &crush)
 {
     [[maybe_unused]] std::ostringstream why;

@@ -45,7 +45,7 @@ struct VolumeJson {
     served_by: Option<String>,
     /// URI of its server, if the log of its folder has it.
     uri: Option<String>,
-    /// The claim of a server that did not give it back: it can serve the volume still.
+    /// The claim of a server that did not give it back: that server may still serve the volume.
     claimed_by: Option<String>,
     problem: Option<String>,
     /// The command that makes the folder.
@@ -105,7 +105,7 @@ impl VolumeJson {
         self.parts.enough && self.command.is_some() && self.served_by.is_none()
     }
 
-    /// True if the command that helps makes the folder of this name.
+    /// True if the printed command can make a folder of this name.
     fn can_have(&self, name: &str) -> bool {
         self.command.as_ref().is_some_and(|command| command.ends_with(&into(Path::new(name))))
     }
@@ -115,7 +115,7 @@ impl VolumeJson {
         self.parts.enough && has_place && self.parts.missing.is_empty() && self.parts.stale.is_empty()
     }
 
-    /// Makes the folder, and takes the judgement of an opening.
+    /// Makes the folder, and records how an opening judges the devices.
     fn make(&mut self, into: &Path) {
         let paths: Vec<PathBuf> =
             self.parts.devices.iter().map(|device| PathBuf::from(&device.path)).collect();

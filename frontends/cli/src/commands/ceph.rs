@@ -36,11 +36,11 @@ enum What {
 
 /// Which pools a release of Ceph strands, what each tolerates and costs, and how to leave
 ///
-/// Answers, from the output of 'ceph osd dump -f json' or 'ceph report -f json' alone: which pools use a plug-in or
-/// technique that Ceph 21 warns of and Ceph 22 has no more; how many OSDs of a placement group may
-/// be lost, proved; the space; what a recovery reads, with Ceph's own plug-in and at the least; how
-/// likely a loss is; and the commands that take the data elsewhere. Nothing is installed, and no
-/// cluster is asked.
+/// Answers, from the output of 'ceph osd dump -f json' or 'ceph report -f json' alone: which pools
+/// use a plug-in or technique that Ceph 21 warns of and Ceph 22 has no more; how many OSDs of a
+/// placement group may be lost, proved; the space; what a recovery reads, with Ceph's own plug-in
+/// and at the least; how likely a loss is; and the commands that take the data elsewhere. Nothing
+/// is installed, and no cluster is asked.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status 1: some pool is stranded by a release to come.
@@ -127,12 +127,12 @@ struct ReadsJson {
     is_least: bool,
 }
 
-/// A pool with what was found of it.
+/// A pool and its findings.
 struct Row<'d> {
     pool: &'d Pool,
     profile: Option<&'d str>,
     stranded: Option<String>,
-    /// Of a replicated pool nothing is examined.
+    /// The examination of an erasure-coded pool, or why it failed; `None` for a replicated pool.
     examined: Option<Result<Examined, String>>,
     commands: Result<Vec<String>, NoWayOut>,
 }
@@ -173,7 +173,7 @@ impl Report {
     }
 }
 
-/// What a command of Ceph wrote, from a file or standard input; no more is read than it may have.
+/// Returns the output of a command of Ceph, from a file or standard input, read up to its limit.
 pub fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
     let most = LEN_BYTES_MAX as u64 + 1;
     let mut text = Vec::new();
@@ -204,7 +204,7 @@ pub fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// The tree of a cluster, in which some host has an OSD.
+/// Returns the tree of a cluster; some host of it has an OSD.
 pub fn tree_of(path: &Path) -> Result<Tree, Failure> {
     let named =
         |error: TreeError| Failure::Input(format!("{}: {error}", sets::name(&path.to_string_lossy())));
@@ -274,7 +274,7 @@ fn in_json(dump: &Dump, rows: &[Row<'_>], durability_inputs: String, suffices_st
     }
 }
 
-/// So much of a name as fits a column.
+/// Returns the part of a name that fits a column.
 fn short(text: &str, most: usize) -> String {
     let text = sets::name(text);
     match text.chars().count() > most {
@@ -283,7 +283,7 @@ fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// The code without the fingerprint of one that has no spec.
+/// Returns the name of a code; for a code without a spec, without its fingerprint.
 fn code_name(code: &str) -> &str {
     let custom = code.strip_prefix("custom:").and_then(|name| name.rsplit_once('-'));
     custom.map_or(code, |(name, _)| name)
@@ -351,7 +351,7 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, te
         out += &hanging(&format!("{}: ", short(&row.pool.name, 40)), &why, 2, width);
     }
     if of_code.is_empty() {
-        // The lines below explain the columns of a table that is not there.
+        // The lines that follow would explain the columns of a missing table.
         out.truncate(out.trim_end().len() + 1);
         return out;
     }

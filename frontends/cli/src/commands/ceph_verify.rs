@@ -217,7 +217,7 @@ impl<'s> Stopped<'s> {
         ))
     }
 
-    /// The shards of placement groups of a pool that it stores.
+    /// Returns the shards that this OSD stores of the placement groups of a pool.
     fn groups(&self, pool: i64) -> Result<Vec<Group>, Failure> {
         let said = output_of(&mut self.command(&["--op", "list-pgs"]))
             .map_err(|why| self.cannot("its placement groups cannot be listed", &why))?;
@@ -225,7 +225,7 @@ impl<'s> Stopped<'s> {
         Ok(said.lines().filter_map(Group::parse).filter(|group| group.pool() == Some(pool)).collect())
     }
 
-    /// Calls with the export of a shard of a placement group.
+    /// Calls `use_it` with the export of a shard of a placement group.
     fn export<T>(
         &self,
         group: &Group,
@@ -241,7 +241,7 @@ impl<'s> Stopped<'s> {
             .spawn()
             .map_err(|error| self.cannot(&what, &error.to_string()))?;
         let from = child.stdout.take().expect("it was asked for");
-        // What is said while the stream is read would fill a pipe.
+        // Messages of the tool during the stream would fill a pipe that no thread reads.
         let mut said = child.stderr.take().expect("it was asked for");
         let said = std::thread::spawn(move || {
             let mut text = Vec::new();
@@ -263,7 +263,7 @@ impl<'s> Stopped<'s> {
         match (used, status) {
             _ if interrupt::asked() => Err(Failure::Interrupted(format!("{what} was interrupted"))),
             (Ok(used), Ok(status)) if status.success() && rest.is_ok() => Ok(used),
-            // The tool ended first, and knows why.
+            // The tool ended first, so its message has the cause.
             (Ok(_) | Err(ScanError::Export(ExportError::Read(_))), _) => {
                 Err(self.cannot(&what, &last_line(&said)))
             }
@@ -408,8 +408,8 @@ fn wrong(compared: &Compared) -> impl Iterator<Item = &Wrong> {
     })
 }
 
-/// Removes the wrong shards that the stopped OSD stores, each after everything that speaks for it
-/// was looked at again.
+/// Removes the wrong shards that the stopped OSD stores. Before each removal its evidence is
+/// checked again.
 ///
 /// Errors: the cluster or the tool does not answer. Shards that must not be removed are left out.
 fn repair(
@@ -457,7 +457,7 @@ fn repair(
     Ok(removed)
 }
 
-/// The OSDs that serve a placement group, by shard.
+/// Returns the OSDs that serve a placement group, by shard.
 fn acting(pg: &str) -> Result<Vec<i64>, Failure> {
     let text =
         output_of(Command::new("ceph").args(["pg", "map", pg, "-f", "json"])).map_err(Failure::System)?;
@@ -468,7 +468,7 @@ fn acting(pg: &str) -> Result<Vec<i64>, Failure> {
     Ok(acting.iter().map(|osd| osd.as_i64().unwrap_or(-1)).collect())
 }
 
-/// An object as `rados` would name it.
+/// Returns the name that `rados` would print for an object.
 fn name_of(oid: &str, namespace: &str, snap: i64) -> String {
     let mut name = sets::name(oid);
     if !namespace.is_empty() {
@@ -480,7 +480,7 @@ fn name_of(oid: &str, namespace: &str, snap: i64) -> String {
     name
 }
 
-/// The number of an object that is no snapshot.
+/// The snapshot number of an object that is no snapshot.
 const HEAD: i64 = -2;
 
 fn in_json(compared: &Compared, removed: &BTreeSet<(Group, String)>) -> VerifyJson {

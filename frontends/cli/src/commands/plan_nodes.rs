@@ -38,11 +38,11 @@ struct LinkJson {
     node: u32,
     columns: Vec<usize>,
     reads: usize,
-    /// All of its reads.
+    /// Bytes of all elements that the node reads.
     whole: u64,
-    /// Its sum for each wanted element, or its reads if they are fewer.
+    /// Bytes of the node's sums, one for each wanted element, or of its reads if these are fewer.
     sums: u64,
-    /// The sums of all nodes up to it, to the next node.
+    /// Bytes of the sums over all nodes up to this one, which it sends to the next node.
     chain: u64,
 }
 
@@ -52,7 +52,7 @@ struct PortsJson {
     whole: u64,
     sums: u64,
     chain: u64,
-    /// Each node adds up a part of every element, of all nodes' elements.
+    /// The busiest port if each node computes one part of every sum from the elements of all nodes.
     shared: u64,
 }
 
@@ -115,7 +115,8 @@ impl Nodes {
         let nodes = links.len().max(1) as u64;
         let whole: u64 = links.iter().map(|link| link.whole).sum();
         let shared = links.iter().map(|link| {
-            // Sent bytes: its elements without its own part, and its part of each sum.
+            // Bytes that the node sends: its elements except the part that it sums itself, and its
+            // part of each sum.
             let sends = link.whole * (nodes - 1) / nodes + outputs * self.element / nodes;
             sends.max((whole - link.whole) / nodes)
         });

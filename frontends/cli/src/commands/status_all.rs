@@ -59,7 +59,7 @@ struct WrongJson<'l> {
 struct VolumeJson<'l> {
     folder: String,
     served: bool,
-    /// `None` without an answer.
+    /// The status of the volume; `None` if its server did not answer.
     status: Option<&'l StatusReport>,
     smart: &'l [DiskSmart],
 }
@@ -69,9 +69,9 @@ struct SetJson<'l> {
     name: &'l str,
     sealed: Option<&'l LastRun>,
     verified: Option<&'l LastRun>,
-    /// Number of shards that it has; `None`: not known.
+    /// Number of shards of the set; `None`: not known.
     shards: Option<usize>,
-    /// Those that are missing or bad.
+    /// The shards that are missing or bad.
     bad_shards: &'l [ShardReport],
 }
 

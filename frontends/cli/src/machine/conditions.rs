@@ -25,7 +25,7 @@ pub struct Condition {
 /// The conditions of a look, by their keys.
 pub type Conditions = BTreeMap<String, Condition>;
 
-/// Extent of a look's knowledge of a volume or set.
+/// Extent of what a look found out about a volume or set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Complete: a condition that was not found is over.

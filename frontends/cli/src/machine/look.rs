@@ -56,20 +56,20 @@ pub struct SetLook {
 /// Shards of a set in a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShardsFound {
-    /// Another command changes them just now, or they were not looked at.
+    /// The shards were not looked at, or another command is changing them.
     Unknown,
     /// Number of shards that the set has, and those that are not good.
     Shards { total: usize, bad: Vec<ShardReport> },
-    /// There are none.
+    /// The set has no shard.
     NoShards,
-    /// They cannot be looked at; the reason.
+    /// The reason why the shards cannot be looked at.
     Fault(String),
 }
 
 /// Paths and lengths of good shards.
 type Lengths = Vec<(PathBuf, u64)>;
 
-/// Shards that an earlier look found good, by sets: looks after it only compare their lengths.
+/// Shards that an earlier look found good, by set. Later looks only compare their lengths.
 #[derive(Default)]
 pub struct KnownShards {
     good: BTreeMap<String, Lengths>,

@@ -175,7 +175,7 @@ pub fn of_disks(disks: &[DiskReport]) -> Vec<DiskSmart> {
 struct Last {
     /// Seconds since 1970 at the last question.
     asked_at: u64,
-    /// Tells a new disk of the same name from the old one.
+    /// The serial number, which differs if a new disk has the name of the old one.
     serial: Option<String>,
     smart: Option<Smart>,
 }

@@ -86,7 +86,7 @@ fn the_command_of_a_message_has_the_folder_and_works() {
     assert_fault(&run, 2, &["'pantile status my\\ vol' shows what is replaced"], "--cancel");
     assert_fault(&at(&["delayed", "start", "my vol"]), 2, &["'pantile serve my\\ vol' starts it"], "delayed");
 
-    // The spare gets content of its own.
+    // The spare is filled with other content.
     let spare = folder.join("a spare");
     std::fs::File::create(&spare).and_then(|file| file.set_len(32 << 20)).expect("a file");
     assert_eq!(at(&["add-spare", "my vol", "a spare"]).status, 0);

@@ -1,4 +1,4 @@
-//! `tools/install.sh` with `DESTDIR`, as for a package; stubs replace cargo and its outputs.
+//! Runs `tools/install.sh` with `DESTDIR`, as for a package; stubs replace cargo and its outputs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

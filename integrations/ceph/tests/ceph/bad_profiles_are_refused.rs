@@ -57,7 +57,7 @@ fn with_one_useful_sentence() {
     }
 }
 
-/// Data first and parity behind is the order without a mapping.
+/// A mapping with data first and parity behind is the order that a profile without a mapping has.
 #[test]
 fn but_a_mapping_that_changes_nothing_is_taken() {
     for profile in ["plugin=jerasure technique=cauchy_good k=4 m=2", "plugin=clay k=4 m=2"] {
@@ -67,7 +67,8 @@ fn but_a_mapping_that_changes_nothing_is_taken() {
     assert!(read("plugin=shec k=6 m=4 c=3 mapping=D_D").is_ok(), "shec ignores it");
 }
 
-/// The profile that was read is read again to the same: the monitor does so.
+/// The words of a profile that was read are read again, as the monitor does, and give the same
+/// profile.
 #[test]
 fn written_profiles_are_read_again() {
     for profile in [

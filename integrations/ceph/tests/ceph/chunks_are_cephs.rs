@@ -18,8 +18,8 @@ fn vectors(name: &str) -> Vec<Value> {
     cases(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/foreign")).join(name))
 }
 
-/// Ceph's profile, for the plug-in that has the code here: its own name or, of codes that Ceph
-/// keeps, ours.
+/// Returns Ceph's profile with the plug-in that has the code here: Ceph's name, or `pantile` for
+/// codes that Ceph keeps.
 fn ours(profile: &str) -> Option<String> {
     let profile = profile.replace(',', " ");
     match profile.split(' ').next()? {
@@ -89,7 +89,8 @@ fn clay_over_other_codes() {
     cases.iter().for_each(|case| check(case, &ours(case["profile"].as_str().unwrap()).unwrap(), 1));
 }
 
-/// All that is known of Ceph's chunks, where it is beside the repository: 645 profiles.
+/// Compares all 645 known profiles of Ceph's chunks, if the folder with them is beside the
+/// repository.
 #[test]
 #[ignore = "heavy: reads ../shared/oracle"]
 fn the_oracle() {

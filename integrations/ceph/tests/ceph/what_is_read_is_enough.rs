@@ -29,7 +29,7 @@ const PROFILES: [&str; 22] = [
     "plugin=pantile code=lch:4+2",
 ];
 
-/// Every set of at most `most` of `count`, none first.
+/// Returns every set of at most `most` of `count` shards, the empty set first.
 fn sets(count: usize, most: usize) -> impl Iterator<Item = Shards> {
     (0u64..1 << count)
         .filter(move |bits| bits.count_ones() as usize <= most)
@@ -55,7 +55,7 @@ fn decoded(
     Ok(made)
 }
 
-/// The chunks of two groups, so that a place between groups is met.
+/// Returns the chunks of a stripe of two groups, so that the boundary between groups is tested.
 fn stripe(pool: &Pool) -> Vec<Vec<u8>> {
     let chunk = 2 * pool.layout().chunk_multiple;
     let mut chunks = encoded(pool, &pattern(pool.data().len() * chunk - 5), chunk);
@@ -104,8 +104,8 @@ fn shecs_reads_are_the_papers() {
     }
 }
 
-/// One lost chunk of clay is repaired from sub-chunks, as many as the code has it; the same are
-/// named of the shards that are read alone.
+/// One lost chunk of clay is repaired from the number of sub-chunks that the code states, and each
+/// of the shards that are read has the same sub-chunk numbers.
 #[test]
 fn of_one_lost_chunk_parts_are_read() {
     for (profile, reads) in [
@@ -173,7 +173,7 @@ fn deltas_and_absent_data() {
         let len = chunks[0].len();
         let parities: Vec<usize> = (0..pool.chunks()).filter(|shard| !pool.data().contains(shard)).collect();
         for left_out in [None, parities.first().copied()] {
-            // From nothing but zeros, a chunk of data at a time.
+            // Begins with zeros everywhere, and adds one chunk of data at a time.
             let mut made = vec![vec![0; len]; pool.chunks()];
             for &shard in pool.data() {
                 let mut to: Vec<Option<&mut [u8]>> = made

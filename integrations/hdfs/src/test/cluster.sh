@@ -31,7 +31,8 @@ settings() {
 configuration coders >"$dir/conf/core-site.xml"
 configuration settings >"$dir/conf/hdfs-site.xml"
 logs '%p %c{1}: %m%n' >"$dir/conf/log4j.properties"
-# What `java -jar` asks where Hadoop is: one with the jar, and one without.
+# Two commands `hadoop`, which `java -jar` asks for the class path: one with the jar, and one
+# without.
 printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$jar:$hadoop" >"$dir/home/bin/hadoop"
 printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$hadoop" >"$dir/bare/bin/hadoop"
 chmod +x "$dir/home/bin/hadoop" "$dir/bare/bin/hadoop"

@@ -14,7 +14,8 @@ rm -rf "$dir"
 . "$(dirname "$0")/raidp-loss.sh"
 
 load() { (run conf pantile.hdfs.raidp.Load "$@") >>"$dir/load.log" 2>>"$dir/client.log" || fail "the load: $(tail -n 3 "$dir/client.log")"; }
-# recovered DISK...: lost disks are replaced and recovered, nothing is missing, all files are right.
+# recovered DISK...: replaces and recovers lost disks, then checks that no block is missing and all
+# files are right.
 recovered() {
     replace "$@"
     (recover "$@") || { cat "$dir/recover.out"; exit 3; }
@@ -26,7 +27,7 @@ recovered() {
     # A delete that a kill lost is found by the block report that is asked for after five minutes.
     within 480 is_well || { cat "$dir/status.out"; exit 3; }
 }
-# Every add-on is in line, every mirror is there, and nothing is kept any more.
+# True if every add-on is in line, every mirror is present, and no copy is kept any more.
 is_well() {
     (run conf pantile.hdfs.Main raidp check) >"$dir/status.out" 2>>"$dir/client.log" &&
         grep -q 'any 2 more disks' "$dir/status.out" && ! grep -q ' [1-9][0-9]* kept copies' "$dir/status.out"

@@ -16,7 +16,7 @@ rm -rf "$dir"
 . "$(dirname "$0")/raidp-nodes.sh"
 . "$(dirname "$0")/raidp-loss.sh"
 
-# Mebibytes that NameNode and DataNodes had at most, each at its time.
+# Prints the sum of the peak mebibytes of NameNode and DataNodes.
 memory() {
     for process in $name_node "${node[@]}"; do cat "/proc/$process/status"; done | awk '/^VmHWM/ { all += $2 } END { print int(all / 1024) }'
 }

@@ -24,7 +24,7 @@ settings() {
         property pantile.raidp.disks $disks
         property pantile.raidp.disk "$1"
         property pantile.raidp.addon.bytes 67108864
-        # The add-on of the last disk is with the server of the first one's node.
+        # The add-on of the last disk is kept by the server of the first disk's node.
         if [ "$1" = $((disks - 1)) ]; then
             property pantile.raidp.addon "127.0.0.1:$((port + 2))"
         else
@@ -69,10 +69,10 @@ start_all() {
     within 600 are_live $disks || fail "only $(live) DataNodes came up"
 }
 
-# Changes that the load made; some more than there were.
+# Prints the number of changes of the load; it can be a little too high.
 changes() { grep -c '^is \|^more ' "$dir/load.log" || true; }
 are_more() { [ "$(changes)" -ge "$1" ]; }
-# Until load.stop is there; without deletes while load.keep is.
+# Runs the load until the file load.stop exists; it deletes no files while load.keep exists.
 start_load() {
     (run conf pantile.hdfs.raidp.Load write "$dir/load.stop" "$dir/load.keep") >"$dir/load.log" 2>&1 &
     load=$!

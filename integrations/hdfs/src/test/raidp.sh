@@ -20,7 +20,7 @@ say "$rounds times kill -9 while files are written, appended to and deleted"
 start_load
 holds() { [ "$(find "$dir/disk$1" -path '*/finalized/*' -name 'blk_*.meta' 2>/dev/null | wc -l)" -ge 3 ]; }
 for round in $(seq 1 "$rounds"); do
-    # All of them are there and work again, so that a kill hits something.
+    # All DataNodes are live and work again before the kill.
     within 120 are_live $disks || fail "round $round: only $(live) DataNodes are there"
     # A planted fault is in the add-ons that are folders, and hits where blocks are.
     victim=$((RANDOM % (disks - planted)))
@@ -30,7 +30,7 @@ for round in $(seq 1 "$rounds"); do
     kill_node $victim
     sleep "0.$((RANDOM % 1000))"
     start_node $victim
-    # It counts as there until it has not been heard of for some seconds.
+    # The NameNode counts the killed node as live until some seconds without a heartbeat.
     sleep 5
     kill -0 "$load" 2>/dev/null || fail "the load ended by itself: $(tail -n 3 "$dir/load.log")"
     [ $((round % 10)) != 0 ] || say "$round times, $(changes) changes so far"

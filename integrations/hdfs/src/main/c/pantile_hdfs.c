@@ -4,9 +4,8 @@
  * Every buffer is direct, and is checked here against its capacity. The library checks the rest
  * (pantile.h): counts, overlap, and that the code can compute the wanted units.
  *
- * A codec of a spec is opened once and kept until the process ends. The Java side never sees
- * another number for one, so none is used after it was given back; those of a code's text are
- * closed by the one object that has them. */
+ * A codec of a spec is opened once and kept until the process ends, so the Java side never uses one
+ * that was closed. A codec of a code's text is closed by the one object that has it. */
 #include <jni.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,23 +13,23 @@
 
 #include "pantile.h"
 
-/* A block group of HDFS has no more blocks. */
+/* The most columns of a call: a block group of HDFS has no more blocks. */
 #define COLUMNS_MOST 16
 
-/* RAIDP: 64 disks with an add-on each. */
+/* The most columns of a RAIDP code: 64 disks with an add-on each. */
 #define ADD_ON_COLUMNS_MOST 128
 
-/* Cache for patterns of losses, of each kind: all of them, for 16 columns. */
+/* Bytes of each cache of a codec for patterns of losses: enough for all patterns of 16 columns. */
 #define CACHE_BYTES ((size_t)4 << 20)
 
 /* Numbers of a finding; pantile.hdfs.Native.locate has the order. */
 #define FINDING_NUMBERS 6
 
-/* Separate ranges have 64 true bytes between them: 64 KiB, the most that Java passes at once, have
- * fewer than these. */
+/* The most findings of a call: separate ranges have 64 right bytes between them, so the 64 KiB that
+ * Java passes at most have fewer. */
 #define FINDINGS_MOST 1024
 
-/* Disks and add-ons that are asked about at once. */
+/* The most lost disks and add-ons in one question. */
 #define LOST_MOST 16
 
 static void throw_new(JNIEnv *env, const char *class_name, const char *message) {
@@ -38,8 +37,8 @@ static void throw_new(JNIEnv *env, const char *class_name, const char *message) 
     if (class != NULL) (*env)->ThrowNew(env, class, message);
 }
 
-/* The exception for an answer of the library. Its sentence is UTF-8 of ASCII characters alone, but
- * for a spec that a caller made up; only specs of ours get here. */
+/* Throws the exception for an answer of the library. Its sentence has only ASCII characters, unless
+ * it quotes a spec with others; only our own specs get here. */
 static void throw_answer(JNIEnv *env, const pantile_error *why) {
     const char *class_name = "java/lang/IllegalArgumentException";
     if (why->status == PANTILE_NOT_RECOVERABLE || why->status == PANTILE_NOTHING_TO_CHECK)
@@ -52,7 +51,7 @@ static const pantile_codec *codec_of(jlong handle) {
     return (const pantile_codec *)(uintptr_t)handle;
 }
 
-/* The columns of a call; a buffer that is null is a column that is not there. */
+/* The columns of a call; a buffer that is null is an absent column. */
 typedef struct stripe {
     void *columns[COLUMNS_MOST];
     size_t count;
@@ -72,7 +71,7 @@ static int stripe_of(JNIEnv *env, jobjectArray buffers, jintArray offsets, jint 
         return 0;
     }
     if (offsets != NULL) {
-        /* Throws if there are fewer. */
+        /* This throws if there are fewer entries. */
         (*env)->GetIntArrayRegion(env, offsets, 0, count, starts);
         if ((*env)->ExceptionCheck(env)) return 0;
     }
@@ -101,7 +100,7 @@ JNIEXPORT jstring JNICALL Java_pantile_hdfs_Native_version(JNIEnv *env, jclass c
     return (*env)->NewStringUTF(env, pantile_version());
 }
 
-/* The codec of a spec, or of a code's text. */
+/* Returns the codec of a spec, or of a code's text. */
 static jlong open_codec(JNIEnv *env, jstring definition, int is_text) {
     pantile_code *code = NULL;
     pantile_codec *codec = NULL;
@@ -200,7 +199,7 @@ JNIEXPORT void JNICALL Java_pantile_hdfs_Native_reconstruct(JNIEnv *env, jclass 
     pantile_error why;
     jbyte state[COLUMNS_MOST];
     if (!stripe_of(env, buffers, offsets, bytes, &stripe)) return;
-    /* Throws if there are fewer. */
+    /* This throws if there are fewer entries. */
     (*env)->GetByteArrayRegion(env, states, 0, (jsize)stripe.count, state);
     if ((*env)->ExceptionCheck(env)) return;
     if (pantile_reconstruct(codec_of(codec), stripe.columns, stripe.count, (size_t)bytes,
@@ -216,7 +215,7 @@ JNIEXPORT jlongArray JNICALL Java_pantile_hdfs_Native_locate(JNIEnv *env, jclass
     size_t need = 0;
     if (!stripe_of(env, buffers, NULL, bytes, &stripe)) return NULL;
     const void *const *columns = (const void *const *)stripe.columns;
-    /* Whether there is anything costs least without a list. */
+    /* A check without a list of findings is the cheapest way to learn if there is any. */
     size_t fault = PANTILE_NONE;
     if (pantile_verify(codec_of(codec), columns, stripe.count, (size_t)bytes, &fault, &why)) {
         throw_answer(env, &why);
@@ -252,8 +251,8 @@ JNIEXPORT jlongArray JNICALL Java_pantile_hdfs_Native_locate(JNIEnv *env, jclass
     return list;
 }
 
-/* Fills in, for each cell of a superchunk, the disk that has its other copy: the column of the other
- * term of an equation of two. */
+/* Fills in, for each cell of a superchunk, the disk that has its other copy: the column of the
+ * other term of an equation of two. */
 static pantile_status partners_of(const pantile_code *code, const pantile_shape *shape,
                                   size_t *partners, pantile_error *why) {
     pantile_status status = PANTILE_OK;
@@ -272,8 +271,8 @@ static pantile_status partners_of(const pantile_code *code, const pantile_shape 
     return status;
 }
 
-/* Fills in the coefficients of the equations that have more terms, each of which has one cell of an
- * add-on. Returns a status, with `is_raidp` 0 if there is an equation of another form. */
+/* Fills in the coefficients of the equations of more than two terms, each of which has one cell of
+ * an add-on. Returns a status, with `is_raidp` 0 if there is an equation of another form. */
 static pantile_status weights_of(const pantile_code *code, const pantile_shape *shape, size_t disks,
                                  const size_t *partners, jint *weights, int *is_raidp,
                                  pantile_error *why) {

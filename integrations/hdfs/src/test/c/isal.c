@@ -1,6 +1,6 @@
-/* libisal.so.2 as libhadoop has it: opened by name when the program runs, its functions looked up,
- * and called in libhadoop's order. Whichever library the loader has under that name is called: the
- * test lets ours stand in for it, the benchmark takes the distribution's.
+/* Calls libisal.so.2 as libhadoop does: it is opened by name when the program runs, its functions
+ * are looked up, and called in libhadoop's order. The library that the loader has under that name
+ * is called: ours in the test, the distribution's in the benchmark.
  *
  * The shape of the JNI calls is that of src/main/c/pantile_hdfs.c. Nothing is checked. */
 #define _GNU_SOURCE
@@ -13,7 +13,8 @@
 
 #define COLUMNS_MOST 16
 
-/* All that libhadoop looks up, and refuses to start its coders without; it calls the first five. */
+/* The functions that libhadoop looks up, and without which it does not start its coders; it calls
+ * the first five. */
 static struct {
     void (*gf_gen_cauchy1_matrix)(unsigned char *, int, int);
     int (*gf_invert_matrix)(unsigned char *, unsigned char *, int);
@@ -42,7 +43,7 @@ static const struct {
     {"ec_encode_data_update", &isal.ec_encode_data_update},
 };
 
-/* A coder: which columns are read, which are written, and the tables for that. */
+/* A coder: the columns to read, the columns to write, and the tables. */
 typedef struct coder {
     int k, m, outputs;
     int source[COLUMNS_MOST], output[COLUMNS_MOST];
@@ -57,7 +58,7 @@ static jstring failed(JNIEnv *env, const char *what, const char *which) {
     return NULL;
 }
 
-/* Opens the library. Returns the file that it is, as libhadoop logs it. */
+/* Opens the library. Returns the path of its file, as libhadoop logs it. */
 JNIEXPORT jstring JNICALL Java_pantile_hdfs_Isal_open(JNIEnv *env, jclass class) {
     (void)class;
     void *library = dlopen("libisal.so.2", RTLD_LAZY | RTLD_GLOBAL);
@@ -117,7 +118,7 @@ JNIEXPORT void JNICALL Java_pantile_hdfs_Isal_decodes(JNIEnv *env, jclass class,
 }
 
 /* Makes the outputs in one call, or, `by_updates`, by adding one source after the other to what is
- * there. libhadoop zeroes the outputs before; here they may hold anything. */
+ * there. libhadoop zeroes the outputs before; here they may have any content. */
 JNIEXPORT void JNICALL Java_pantile_hdfs_Isal_run(JNIEnv *env, jclass class, jlong handle,
                                                   jobjectArray buffers, jintArray offsets,
                                                   jint bytes, jboolean by_updates) {

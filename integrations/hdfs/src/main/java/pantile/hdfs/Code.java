@@ -6,7 +6,7 @@ import org.apache.hadoop.HadoopIllegalArgumentException;
 import org.apache.hadoop.io.erasurecode.ErasureCoderOptions;
 
 /**
- * A code of k data and m parity units, opened.
+ * A code of k data units and m parity units, with its open codec in the library.
  *
  * <p>Invariant: k + m &lt;= 16, any k units give the others, and every coefficient is a byte: HDFS
  * hands over slices of any length from any offset of a cell, and takes the first k units that
@@ -18,7 +18,7 @@ final class Code {
   final int k;
   final int m;
 
-  /** For {@link Native}; never given back. */
+  /** The codec, for {@link Native}; it is never closed. */
   final long handle;
 
   private Code(String spec, int k, int m) {
@@ -32,7 +32,7 @@ final class Code {
   }
 
   /**
-   * The code behind a codec's name.
+   * Returns the code behind a codec's name.
    *
    * @throws HadoopIllegalArgumentException if the codec has none of that size, with the reason.
    * @throws UnsatisfiedLinkError if the native library is not there.
@@ -41,7 +41,7 @@ final class Code {
     return of(family, options.getNumDataUnits(), options.getNumParityUnits());
   }
 
-  /** As above. */
+  /** Returns the code of a family with so many units, as the other {@code of} does. */
   static Code of(Family family, int k, int m) {
     if (k < 1 || m < 1 || k + m > Native.COLUMNS_MOST) {
       throw new HadoopIllegalArgumentException(

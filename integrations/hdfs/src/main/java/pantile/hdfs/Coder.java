@@ -10,8 +10,8 @@ import org.apache.hadoop.io.erasurecode.ECChunk;
  * Native}.
  *
  * <p>Hadoop's rules: all buffers of a call are direct, or none is; all have the same number of
- * bytes left; inputs are moved to their ends, outputs stay where they are; a call that breaks a
- * rule throws {@link HadoopIllegalArgumentException}.
+ * remaining bytes; inputs are moved to their ends, outputs stay where they are; a call that breaks
+ * a rule throws {@link HadoopIllegalArgumentException}.
  */
 final class Coder {
   private static final int[] ZEROS = new int[Native.COLUMNS_MOST];
@@ -23,7 +23,10 @@ final class Coder {
     void on(ByteBuffer[] columns, int[] offsets, int bytes) throws IOException;
   }
 
-  /** The bytes left in each buffer of a call: those of the first that is there. */
+  /**
+   * Returns the remaining bytes of each buffer of a call: those of the first buffer that is not
+   * null.
+   */
   static int length(ByteBuffer[] inputs) {
     return first(inputs).remaining();
   }
@@ -37,7 +40,7 @@ final class Coder {
     throw new HadoopIllegalArgumentException("Invalid inputs are found, all being null");
   }
 
-  /** Holds buffers to Hadoop's rules; returns how many are there. */
+  /** Checks buffers against Hadoop's rules; returns the number of inputs that are not null. */
   static int check(ByteBuffer[] inputs, ByteBuffer[] outputs) {
     ByteBuffer first = first(inputs);
     int there = 0;
@@ -71,8 +74,8 @@ final class Coder {
   }
 
   /**
-   * Runs a call on columns, of which {@code written} says which are outputs: as they are if they
-   * are direct, else through pooled direct memory, a tile at a time. Columns that are null stay
+   * Runs a call on columns; {@code written} marks the outputs. Direct columns are used as they are,
+   * others are copied through pooled direct memory, a tile at a time. Columns that are null stay
    * null.
    */
   static void run(ByteBuffer[] columns, boolean[] written, int bytes, Run call)
@@ -113,7 +116,7 @@ final class Coder {
     tile.duplicate().put(from);
   }
 
-  /** Bytes of a buffer as a buffer of its own; the buffer's position stays. */
+  /** Returns bytes of a buffer as a separate buffer; the position of the first one stays. */
   private static ByteBuffer part(ByteBuffer buffer, int start, int bytes) {
     ByteBuffer part = buffer.duplicate();
     part.limit(buffer.position() + start + bytes);
@@ -138,7 +141,7 @@ final class Coder {
     return buffers;
   }
 
-  /** The buffers of chunks; those that stand for zeros are filled with them first. */
+  /** Returns the buffers of chunks; chunks that stand for zeros are filled with zeros first. */
   static ByteBuffer[] buffers(ECChunk[] chunks) {
     ByteBuffer[] buffers = new ByteBuffer[chunks.length];
     for (int i = 0; i < chunks.length; i++) {

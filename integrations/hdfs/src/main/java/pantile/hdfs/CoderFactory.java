@@ -6,8 +6,8 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureDecoder;
 import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureEncoder;
 
 /**
- * Hadoop's way to our coders: found by {@link java.util.ServiceLoader}, asked for a coder of some
- * size.
+ * Makes our coders for Hadoop, which finds it by {@link java.util.ServiceLoader} and asks for a
+ * coder of some size.
  *
  * <p>It throws {@link UnsatisfiedLinkError} if the native library cannot be loaded, and {@link
  * org.apache.hadoop.HadoopIllegalArgumentException} if the codec has no code of that size. Hadoop
@@ -40,28 +40,28 @@ public abstract class CoderFactory implements RawErasureCoderFactory {
     return family.codec;
   }
 
-  /** Of codec `rs`. */
+  /** The factory of codec `rs`. */
   public static final class Rs extends CoderFactory {
     public Rs() {
       super(Family.RS);
     }
   }
 
-  /** Of codec `rs-legacy`. */
+  /** The factory of codec `rs-legacy`. */
   public static final class RsLegacy extends CoderFactory {
     public RsLegacy() {
       super(Family.RS_LEGACY);
     }
   }
 
-  /** Of codec `xor`. */
+  /** The factory of codec `xor`. */
   public static final class Xor extends CoderFactory {
     public Xor() {
       super(Family.XOR);
     }
   }
 
-  /** Of codec `raidq`. */
+  /** The factory of codec `raidq`. */
   public static final class Raidq extends CoderFactory {
     public Raidq() {
       super(Family.RAIDQ);

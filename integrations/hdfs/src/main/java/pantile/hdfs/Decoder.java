@@ -8,7 +8,7 @@ import org.apache.hadoop.io.erasurecode.ErasureCoderOptions;
 import org.apache.hadoop.io.erasurecode.rawcoder.DummyRawDecoder;
 
 /**
- * Makes erased units of any k others.
+ * Computes erased units from any k other units.
  *
  * <p>The plan for a pattern of erasures is made once for the process. Erased units may be asked for
  * in any order; each once. Any number of threads may use one decoder at the same time.

@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * A system of equations, sums of unknown blocks, that the native library solves: it is handed over
- * as a code of two columns, the unknowns and the sums, in a code's text.
+ * A system of equations for unknown blocks, which the native library solves. It is passed as the
+ * text of a code of two columns: the unknowns and the sums.
  *
  * <p>It must be closed. Not for several threads.
  */
@@ -17,7 +17,8 @@ public final class Equations implements AutoCloseable {
   private final long codec;
 
   /**
-   * A sum for each map, which has the coefficients of the unknowns in it.
+   * Makes a system with one sum for each map; the map has the coefficient of each unknown in the
+   * sum.
    *
    * @throws IllegalArgumentException if that is no code, or one beyond the library's limits.
    * @throws UnsatisfiedLinkError if the native library is not there.
@@ -55,8 +56,8 @@ public final class Equations implements AutoCloseable {
   }
 
   /**
-   * Makes the unknowns of the sums. Both buffers are direct; row r of each is the {@code bytes}
-   * bytes from r times {@code bytes} on.
+   * Computes the unknowns from the sums. Both buffers are direct; row r of each is the {@code
+   * bytes} bytes from r times {@code bytes} on.
    *
    * @throws IOException if the sums do not determine all unknowns.
    */

@@ -7,17 +7,17 @@ import java.nio.ByteBuffer;
  * Evidence from the equations of the code about one block group: for each unit, the ranges that
  * contradict it.
  *
- * <p>Evidence is that of one range of bytes, the best there is: ranges are not added up, so that a
- * fault that comes in many places is not taken for many independent witnesses.
+ * <p>The evidence against a unit is that of the one range with the most bits. Ranges are not added
+ * up, so that one fault in many places does not count as many independent witnesses.
  */
 final class Evidence {
-  /** Ranges of bytes at which the blocks do not add up. */
+  /** Number of ranges of bytes that contradict the equations. */
   int ranges;
 
-  /** Ranges for which no wrong unit can be identified. */
+  /** Number of ranges for which no wrong unit can be identified. */
   int open;
 
-  /** The first of these. */
+  /** Offset of the first such range; -1 if there is none. */
   long openOffset = -1;
 
   /** Bits of evidence against each unit, -1 if there is none. */
@@ -36,10 +36,10 @@ final class Evidence {
   }
 
   /**
-   * Reads all of a group.
+   * Reads a whole group, and collects the evidence.
    *
-   * @throws IOException if so many blocks are absent that nothing is left to check: not fewer than
-   *     parity units.
+   * @throws IOException if so many blocks are absent that nothing is left to check: as many as
+   * there are parity units, or more.
    */
   static Evidence of(Code code, GroupReader group) throws IOException {
     Evidence evidence = new Evidence(code.units());

@@ -12,11 +12,11 @@ import org.apache.hadoop.io.erasurecode.ErasureCodeConstants;
 enum Family {
   /** Hadoop's Reed-Solomon code, and ISA-L's: Cauchy's matrix. */
   RS(ErasureCodeConstants.RS_CODEC_NAME),
-  /** Hadoop's older one: a BCH code. */
+  /** Hadoop's older Reed-Solomon code: a BCH code. */
   RS_LEGACY(ErasureCodeConstants.RS_LEGACY_CODEC_NAME),
   /** One parity unit. */
   XOR(ErasureCodeConstants.XOR_CODEC_NAME),
-  /** Pantile's own, of three or four parity units whose first two are those of RAID-6. */
+  /** Pantile's code of three or four parity units, of which the first two are those of RAID-6. */
   RAIDQ("raidq");
 
   /** The codec in a policy's schema. */
@@ -31,12 +31,12 @@ enum Family {
     return codec + "_pantile_native";
   }
 
-  /** Returns the name there of Hadoop's Java coder of the codec: the fallback. */
+  /** Returns the name of Hadoop's Java coder of the codec in that list: the fallback. */
   String java() {
     return codec + "_java";
   }
 
-  /** The family of a codec's name; null if it is none of ours. */
+  /** Returns the family of a codec's name; null if the codec is not one of ours. */
   static Family of(String codec) {
     for (Family family : values()) {
       if (family.codec.equals(codec)) {
@@ -47,7 +47,7 @@ enum Family {
   }
 
   /**
-   * Pantile's name of the code.
+   * Returns Pantile's spec of the code.
    *
    * @throws HadoopIllegalArgumentException if there is none with so many units that HDFS can use.
    */

@@ -16,10 +16,10 @@ import org.slf4j.LoggerFactory;
 /**
  * All blocks of one block group, side by side, from their DataNodes.
  *
- * <p>The bytes at one offset of all blocks are a stripe of the code: cells of a stripe lie at the
- * same offset of their blocks, and behind the end of the data there are zeros. Blocks are read
- * once, in windows; one that cannot be read any further is absent from there on, and says
- * why. Memory: a window of each block.
+ * <p>The bytes at one offset of all blocks are a stripe of the code: cells of a stripe are at the
+ * same offset of their blocks, and zeros follow the end of the data. Blocks are read once, in
+ * windows; a block that cannot be read any further counts as absent from there on, with the reason.
+ * Memory: a window of each block.
  */
 final class GroupReader implements Closeable {
   /** Bytes of each block at a time. */
@@ -70,17 +70,17 @@ final class GroupReader implements Closeable {
     return blocks.length;
   }
 
-  /** The block of a unit and where it is; null if no DataNode has it. */
+  /** Returns the block of a unit with its locations; null if no DataNode has it. */
   LocatedBlock block(int unit) {
     return blocks[unit];
   }
 
-  /** Takes a unit for absent. */
+  /** Marks a unit as absent. */
   void leaveOut(int unit, String why) {
     absent[unit] = why;
   }
 
-  /** Bytes of the longest block. */
+  /** Returns the bytes of the longest block. */
   long length() {
     long most = 0;
     for (long length : lengths) {

@@ -16,7 +16,7 @@ import java.util.List;
  * pantile-hdfs.jar}, or, where the jar is started by {@code java -jar}, those that {@code hadoop
  * classpath} names.
  *
- * <p>This class names none of Hadoop, so that it can say so when they are missing.
+ * <p>This class refers to no class of Hadoop, so that it can report when they are missing.
  */
 public final class Main {
   private Main() {}
@@ -57,8 +57,8 @@ public final class Main {
   }
 
   /**
-   * The jar above what `hadoop classpath` names, as `hadoop jar` has it: where the jar is installed
-   * it is that one which is used.
+   * Returns a class loader with the jar behind the classes that `hadoop classpath` names, as
+   * `hadoop jar` has it: an installed jar takes precedence.
    */
   private static ClassLoader withHadoop() throws IOException {
     List<URL> urls = new ArrayList<>();

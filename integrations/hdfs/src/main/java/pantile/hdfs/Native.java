@@ -84,7 +84,7 @@ final class Native {
       if (library == null) {
         throw new UnsatisfiedLinkError("the jar has none for " + platform());
       }
-      // Made for this user alone, under a name that nobody can foresee.
+      // The folder is accessible to this user alone, and its name is random.
       Path folder = Files.createTempDirectory("pantile-hdfs");
       Path file = folder.resolve(FILE);
       try {
@@ -122,12 +122,12 @@ final class Native {
    */
   static native long openText(String text);
 
-  /** Gives a codec of {@link #openText} back. */
+  /** Closes a codec of {@link #openText}. */
   static native void close(long codec);
 
   /**
-   * Makes column 0 of column 1, in a code that has these two: each row has {@code bytes} bytes, one
-   * after the other from the start of its direct buffer.
+   * Computes column 0 from column 1 in a code of these two columns. The rows of a column follow
+   * each other from the start of its direct buffer, each with {@code bytes} bytes.
    *
    * @throws IOException if column 1 does not determine column 0.
    */
@@ -136,20 +136,20 @@ final class Native {
       throws IOException;
 
   /**
-   * Whether a RAIDP code of so many disks gives the disks among the lost columns back. Columns from
-   * {@code disks} on are add-ons.
+   * Returns true if a RAIDP code of so many disks recovers the disks among the lost columns.
+   * Columns from {@code disks} on are add-ons.
    */
   static native boolean survives(long codec, int disks, int[] lost);
 
   /**
-   * Computes parity. Each column has {@code bytes} bytes of a direct buffer, from its offset on;
-   * positions and limits are not looked at.
+   * Computes parity. Each column is {@code bytes} bytes of a direct buffer, from its offset on; the
+   * positions and limits of buffers are ignored.
    */
   static native void encode(long codec, ByteBuffer[] columns, int[] offsets, int bytes);
 
   /**
-   * Makes the columns that are {@link #WANTED} of those that are {@link #PRESENT}. The buffer of an
-   * absent one may be null.
+   * Computes the columns that are {@link #WANTED} from those that are {@link #PRESENT}. The buffer
+   * of an absent column may be null.
    *
    * @throws IOException if too few are present.
    */
@@ -158,18 +158,19 @@ final class Native {
       throws IOException;
 
   /**
-   * Locates the places where the first {@code bytes} bytes of the columns do not add up; a column
-   * that is null is absent. At most {@link #LOCATE_BYTES_MOST} bytes.
+   * Locates the ranges in which the first {@code bytes} bytes of the columns contradict the
+   * equations; a column that is null is absent. At most {@link #LOCATE_BYTES_MOST} bytes.
    *
    * @return for each finding its offset, its bytes, the verdict (0 located, 1 ambiguous, 2 not
-   *     locatable), the bits of evidence, 1 if that is certain, and a bit for each column.
+   *     locatable), the bits of evidence, 1 if the location is certain, and a bit for each column.
    * @throws IOException if so much is absent that nothing is left to check.
    */
   static native long[] locate(long codec, ByteBuffer[] columns, int bytes) throws IOException;
 
   /**
    * Reads the coefficients of a RAIDP code of so many disks: entry d times {@code disks} plus p is
-   * that of the superchunk shared with disk p in the parity of disk d, and 0 if there is none.
+   * the coefficient, in the parity of disk d, of the superchunk that d shares with disk p; 0 if
+   * they share none.
    *
    * @throws IllegalArgumentException if the spec names no such code.
    */
@@ -177,7 +178,8 @@ final class Native {
 
   /**
    * Adds content to parity with the coefficient of a code of one data column and one parity column;
-   * the same again takes it away. Both buffers are direct; positions and limits are not looked at.
+   * a second call with the same content removes it. Both buffers are direct; their positions and
+   * limits are ignored.
    */
   static native void fold(
       long codec,

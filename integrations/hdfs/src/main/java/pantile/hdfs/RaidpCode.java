@@ -13,10 +13,10 @@ import java.util.concurrent.ConcurrentMap;
  * is a stripe by itself, so calls take ranges of any length. Any number of threads may use one.
  */
 public final class RaidpCode {
-  /** Two disks alone are a mirror. */
+  /** The fewest disks: two disks alone are a mirror. */
   public static final int DISKS_LEAST = 3;
 
-  /** Limit of the family of codes. */
+  /** The most disks that the family of codes allows. */
   public static final int DISKS_MOST = 64;
 
   private static final ConcurrentMap<Integer, RaidpCode> OPEN = new ConcurrentHashMap<>();
@@ -27,12 +27,12 @@ public final class RaidpCode {
   /** Pantile's name of the code. */
   public final String spec;
 
-  /** For {@link Native}; never given back. */
+  /** The codec, for {@link Native}; it is never closed. */
   final long handle;
 
   private final int[] weights;
 
-  /** By coefficient: a code of one equation, parity = coefficient times content. */
+  /** For each coefficient the codec of one equation, parity = coefficient times content. */
   private final long[] products = new long[256];
 
   private RaidpCode(int disks) {
@@ -55,7 +55,7 @@ public final class RaidpCode {
   }
 
   /**
-   * The code of so many disks.
+   * Returns the code of so many disks.
    *
    * @throws IllegalArgumentException if there is none.
    * @throws UnsatisfiedLinkError if the native library is not there.
@@ -86,8 +86,8 @@ public final class RaidpCode {
 
   /**
    * Adds content of the superchunk shared with a partner to the parity of a disk, from the buffers'
-   * positions on, all that remains of the content; the same again takes it away. Both buffers are
-   * direct and stay as they are.
+   * positions on, all that remains of the content; a second call with the same content removes it.
+   * Both buffers are direct, and their positions stay.
    */
   public void fold(int disk, int partner, ByteBuffer parity, ByteBuffer content) {
     fold(weight(disk, partner), parity, content);

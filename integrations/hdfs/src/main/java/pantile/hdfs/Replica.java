@@ -22,7 +22,9 @@ public final class Replica {
   private final ExtendedBlock block;
   private final Token<BlockTokenIdentifier> token;
 
-  /** Of a block as the NameNode has it, or as an add-on has it, without a token. */
+  /**
+   * Describes a replica of a block as the NameNode has it, or as an add-on has it, without a token.
+   */
   public Replica(
       DistributedFileSystem files,
       DatanodeInfo node,
@@ -34,7 +36,7 @@ public final class Replica {
     this.token = token;
   }
 
-  /** Address for blocks of its node. */
+  /** Returns the address at which a node serves blocks. */
   public static InetSocketAddress address(DFSClient client, DatanodeInfo node) {
     return NetUtils.createSocketAddr(
         node.getXferAddr(client.getConf().isConnectToDnViaHostname()));

@@ -12,7 +12,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * code at a time. Bound: half a MiB for each call that runs, of which {@link #KEPT_MOST} are kept.
  */
 final class Room implements AutoCloseable {
-  /** 16 tiles are half of a second-level cache of 1 MiB. */
+  /** Bytes of a tile: 16 tiles fill half of a second-level cache of 1 MiB. */
   static final int TILE_BYTES = 32 * 1024;
 
   private static final int KEPT_MOST = 32;
@@ -31,7 +31,7 @@ final class Room implements AutoCloseable {
     }
   }
 
-  /** One that nobody else uses until it is closed. */
+  /** Returns memory that no other call uses until it is closed. */
   static Room take() {
     Room room = FREE.poll();
     if (room == null) {

@@ -18,13 +18,13 @@ import pantile.hdfs.raidp.RaidpTool;
 
 /** The commands of the jar: arguments in, sentences and an exit status out. */
 public final class Tool {
-  /** All that was looked at is as it should be. */
+  /** Exit status: no fault was found. */
   static final int GOOD = 0;
 
-  /** Some checked block is wrong. */
+  /** Exit status: some checked block is wrong. */
   static final int WRONG = 1;
 
-  /** Some or all blocks could not be checked. */
+  /** Exit status: some or all blocks could not be checked. */
   static final int FAILED = 2;
 
   private static final String USAGE =

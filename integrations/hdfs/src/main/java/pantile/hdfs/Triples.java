@@ -3,12 +3,15 @@ package pantile.hdfs;
 /**
  * Counts the sets of three nodes that an array survives, each tried in the code's equations.
  *
- * <p>A node is lost with its disk and with the add-on that it keeps for another: that of disk i is
- * on node i + 1 where the array is laid out as the page says, or somewhere that no node's end
- * reaches.
+ * <p>A node is lost with its disk and with the add-on that it keeps for another disk. The add-on of
+ * disk i is on node i + 1, as in the array of the page, or at a place that is not lost with any
+ * node.
  */
 public final class Triples {
-  /** More disks have more sets than an operator waits for. */
+  /**
+   * The most disks for which sets are counted: more disks have more sets than an operator waits
+   * for.
+   */
   public static final int DISKS_MOST = 24;
 
   public final int all;
@@ -20,7 +23,7 @@ public final class Triples {
   }
 
   /**
-   * Counts.
+   * Counts the sets of three nodes.
    *
    * @param onNextNode whether the add-on of disk i is lost with node i + 1.
    */

@@ -22,7 +22,7 @@ import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
  * among them would be noticed.
  */
 final class Verifier {
-  /** As everywhere in Pantile: a mistake is rarer than once in 2^40. */
+  /** Default bits of evidence, as in all of Pantile: a mistake is rarer than once in 2^40. */
   static final int EVIDENCE_BITS_USUAL = 40;
 
   private final DistributedFileSystem files;
@@ -40,7 +40,7 @@ final class Verifier {
     this.out = out;
   }
 
-  /** Looks at a file; returns a status of {@link Tool}. */
+  /** Checks a file; returns a status of {@link Tool}. */
   int file(Path path) throws IOException {
     String name = files.makeQualified(path).toUri().getPath();
     HdfsFileStatus status = client.getFileInfo(name);
@@ -129,7 +129,10 @@ final class Verifier {
         + bits + (bits < evidenceBits ? " (less than the 2^" + evidenceBits + " asked for)" : "");
   }
 
-  /** Reads the group again without the accused, and reports these if the others agree. */
+  /**
+   * Reads the group again without the accused blocks, and reports these as corrupt if the others
+   * agree.
+   */
   private void repair(
       String name,
       Code code,

@@ -12,15 +12,15 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureCoderFactory;
 
 /**
  * Hadoop's own RawErasureCoderBenchmark (6 + 3, direct buffers where a coder prefers them) on three
- * coders, interleaved: Hadoop's Java coder, libisal, ours. Its list of coders is fixed, so two of
- * its places are given to others. Prints medians in MB of user data per second.
+ * coders, interleaved: Hadoop's Java coder, libisal, ours. Its list of coders is fixed, so two
+ * entries of the list stand for other coders here. Prints medians in MB of user data per second.
  *
  * <p>Argument: rounds. integrations/hdfs/benchmark runs it.
  */
 final class Benchmark {
   private static final Pattern THROUGHPUT = Pattern.compile("[Tt]hroughput:? *([0-9.]+) *MB/s");
 
-  /** The names of Hadoop's places, and who has them here. */
+  /** The names of entries in Hadoop's list, and the coder that each stands for here. */
   private static final String[][] CODERS = {
     {"RS_CODER", "rs_java"}, {"LEGACY_RS_CODER", "libisal"}, {"ISAL_CODER", "pantile"}
   };
@@ -72,7 +72,7 @@ final class Benchmark {
     return Double.parseDouble(throughput.group(1));
   }
 
-  /** Runs all. */
+  /** Runs all rounds. */
   public static void main(String[] arguments) throws Exception {
     int rounds = Integer.parseInt(arguments[0]);
     System.out.println("libisal: " + Isal.file());

@@ -12,7 +12,7 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureDecoder;
 import org.apache.hadoop.io.erasurecode.rawcoder.XORRawErasureCoderFactory;
 import org.junit.jupiter.api.Test;
 
-/** Ours and Hadoop's Java coders write and read the same bytes. */
+/** Our coders and Hadoop's Java coders write and read the same bytes. */
 class BytesAreThoseOfHadoopsCodersTest {
   private static final int[] LENGTHS = {1, 7, 1000, 37857, 65536, 131073};
 
@@ -46,7 +46,7 @@ class BytesAreThoseOfHadoopsCodersTest {
       for (int bytes : LENGTHS) {
         byte[][] data = Units.painted(k, bytes);
         byte[][] ours = Units.parity(Units.factory(codec), data, m);
-        // Hadoop's coder for the older code writes on its inputs.
+        // Hadoop's coder for the older code overwrites its inputs.
         byte[][] theirs = Units.parity(java(codec), Units.painted(k, bytes), m);
         for (int p = 0; p < m; p++) {
           assertArrayEquals(theirs[p], ours[p], codec + " " + bytes);
@@ -61,7 +61,8 @@ class BytesAreThoseOfHadoopsCodersTest {
       byte[][] data = Units.painted(k, 1003);
       RawErasureCoderFactory ours = Units.factory(codec);
       RawErasureCoderFactory theirs = java(codec);
-      // Ascending: Hadoop 3.4.3 makes wrong bytes of a parity before a data unit (HADOOP-19180).
+      // Erased units are ascending, because Hadoop 3.4.3 computes wrong bytes if a parity is named
+      // before a data unit (HADOOP-19180).
       for (int[] erased : Units.sets(k + m, m)) {
         decodes(theirs, Units.joined(data, Units.parity(ours, data, m)), k, m, erased);
         decodes(ours, Units.joined(data, Units.parity(theirs, Units.painted(k, 1003), m)), k, m, erased);
@@ -133,7 +134,7 @@ class BytesAreThoseOfHadoopsCodersTest {
     for (int i = m; i < k + m; i++) {
       units[i] = Units.buffer(cut(all[i], start, bytes), direct, 1);
     }
-    // Erased in an order of their own.
+    // The erased units are not in ascending order.
     int[] erased = new int[m];
     ByteBuffer[] made = new ByteBuffer[m];
     for (int i = 0; i < m; i++) {

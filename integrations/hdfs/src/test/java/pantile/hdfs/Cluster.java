@@ -25,11 +25,14 @@ import org.apache.hadoop.hdfs.util.StripedBlockUtil;
 import org.apache.hadoop.io.IOUtils;
 import org.apache.hadoop.io.erasurecode.ECSchema;
 
-/** A cluster of 16 DataNodes in this process, with our coders, and the harm that is done to it. */
+/**
+ * A cluster of 16 DataNodes in this process, with our coders, and the faults that tests cause in
+ * it.
+ */
 final class Cluster implements AutoCloseable {
   static final int NODES = 16;
 
-  /** Of a block group's blocks. */
+  /** Bytes of each block of a block group. */
   static final int BLOCK_BYTES = 1 << 20;
 
   final MiniDFSCluster mini;
@@ -53,19 +56,23 @@ final class Cluster implements AutoCloseable {
       conf.set("io.erasurecode.codec." + family.codec + ".rawcoders", family.coder());
     }
     conf.setBoolean("dfs.datanode.ec.reconstruction.validation", true);
-    // What makes it quick: a dead node is one that is silent for some seconds.
+    // To make tests quick, a node counts as dead after some seconds of silence.
     conf.setInt("dfs.heartbeat.interval", 1);
     conf.setInt("dfs.namenode.heartbeat.recheck-interval", 500);
     conf.setInt("dfs.namenode.redundancy.interval.seconds", 1);
     conf.setInt("dfs.namenode.reconstruction.pending.timeout-sec", 20);
     conf.setLong("dfs.blocksize", BLOCK_BYTES);
     conf.setLong("dfs.namenode.fs-limits.min-block-size", 1024);
-    // The wrong blocks of these tests are to be found by the equations alone.
+    // No scanner runs, because the wrong blocks of these tests are to be found by the equations
+    // alone.
     conf.setInt("dfs.datanode.scan.period.hours", -1);
     return conf;
   }
 
-  /** Of cells of 64 KiB, enabled, and set on a directory that is named after codec, k and m. */
+  /**
+   * Enables a policy with cells of 64 KiB, and sets it on a directory that is named after codec, k
+   * and m.
+   */
   private void policy(String codec, int k, int m) throws Exception {
     ErasureCodingPolicy policy = new ErasureCodingPolicy(new ECSchema(codec, k, m), 64 * 1024);
     AddErasureCodingPolicyResponse added =

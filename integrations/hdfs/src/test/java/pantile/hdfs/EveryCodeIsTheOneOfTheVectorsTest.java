@@ -42,11 +42,14 @@ class EveryCodeIsTheOneOfTheVectorsTest {
       }
       seen++;
     }
-    // Of k + m <= 16: all of rs and rs-legacy, 15 of xor, 13 and 12 of raidq.
+    // The sizes with k + m <= 16: 120 each of rs and rs-legacy, 15 of xor, 13 and 12 of raidq.
     assertEquals(2 * 120 + 15 + 13 + 12, seen);
   }
 
-  /** Any k of k + m: all sets of the largest codes, and of those that Hadoop has policies for. */
+  /**
+   * Recovers from any k of k + m units: all sets of the largest codes, and of codes with a policy
+   * in Hadoop.
+   */
   @Test
   void anyLossWithinTheParitiesIsMadeUp() throws Exception {
     String[] codes = {

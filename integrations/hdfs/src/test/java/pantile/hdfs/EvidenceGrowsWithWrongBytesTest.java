@@ -8,7 +8,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import org.junit.jupiter.api.Test;
 
-/** Results of {@link Native#locate} for wrong bytes; the page has the same numbers. */
+/** Results of {@link Native#locate} for wrong bytes; docs/hdfs.md has the same numbers. */
 class EvidenceGrowsWithWrongBytesTest {
   private static final int BYTES = 1000;
 

@@ -96,7 +96,7 @@ class FilesSurviveAndLiesAreFoundTest {
       assertEquals(Tool.WRONG, said.status);
       assertTrue(said.text.contains("block 2 ("), said.text);
       assertTrue(said.text.contains("WRONG from byte 70000 to 90000"), said.text);
-      // Of one range: two of them are not two witnesses.
+      // The evidence is that of one range: two ranges are not two independent witnesses.
       String bits = policy == POLICIES[0] ? "once in 2^12 (less" : "once in 2^20 (less";
       assertTrue(said.text.contains(bits), said.text);
       assertTrue(said.text.contains("no block is accused with enough evidence"), said.text);
@@ -163,7 +163,7 @@ class FilesSurviveAndLiesAreFoundTest {
     for (Path path : new Path[] {raidq, wide, rs}) {
       cluster.write(path, Cluster.content(bytes));
     }
-    // Data and parity; of rs no more may be gone.
+    // Nodes of data and parity units are stopped; no more units of rs may be lost.
     List<Integer> dead = cluster.stop(cluster.blocks(raidq, 0), 0, 3, 9);
     for (Path path : new Path[] {raidq, wide, rs}) {
       assertTrue(Cluster.same(Cluster.content(bytes), cluster.read(path)), path.toString());
@@ -180,7 +180,7 @@ class FilesSurviveAndLiesAreFoundTest {
     assertTrue(said.text.contains("12 blocks can be read; 13 are needed to check anything"), said.text);
   }
 
-  /** A unit whose node lives. */
+  /** Returns a unit whose node is live. */
   private static int live(Path path, List<Integer> dead) throws Exception {
     LocatedBlock[] blocks = cluster.blocks(path, 0);
     for (int unit = 0; unit < blocks.length; unit++) {

@@ -11,12 +11,12 @@ import org.junit.jupiter.api.BeforeEach;
 /**
  * Hadoop's own suites of raw coders, from its published test jars, with our coders. Those of 3.4
  * are JUnit 4's, those of 3.5 Jupiter's: hence both annotations. One of the tests makes coders
- * without saying of what size, which would be none: hence the sizes here; the others say theirs.
+ * without a size, so the sizes are set here; the other tests set their own.
  */
 final class HadoopsSuites {
   private HadoopsSuites() {}
 
-  /** Ours both ways. */
+  /** Our coder encodes and decodes. */
   public static class RsTest extends TestRSRawCoderBase {
     @Before
     @BeforeEach
@@ -29,7 +29,7 @@ final class HadoopsSuites {
     }
   }
 
-  /** The older code. */
+  /** Our coder of the older code encodes and decodes. */
   public static class RsLegacyTest extends TestRSRawCoderBase {
     @Before
     @BeforeEach
@@ -42,7 +42,7 @@ final class HadoopsSuites {
     }
   }
 
-  /** We encode, Hadoop's Java coder decodes. */
+  /** Our coder encodes, Hadoop's Java coder decodes. */
   public static class RsToJavaTest extends RsTest {
     @Override
     protected RawErasureDecoder createDecoder() {
@@ -52,7 +52,7 @@ final class HadoopsSuites {
     }
   }
 
-  /** Hadoop's Java coder encodes, we decode. */
+  /** Hadoop's Java coder encodes, our coder decodes. */
   public static class JavaToRsTest extends TestRSRawCoderBase {
     @Before
     @BeforeEach
@@ -71,7 +71,7 @@ final class HadoopsSuites {
     }
   }
 
-  /** One parity unit. */
+  /** Our coder of one parity unit. */
   public static class XorTest extends TestXORRawCoderBase {
     @Before
     @BeforeEach

@@ -11,9 +11,9 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureDecoder;
 import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureEncoder;
 
 /**
- * What the loader has as {@code libisal.so.2}, opened and called as libhadoop does, which is in no
- * registry; a coder of Hadoop for direct buffers, by calls of the same shape as ours. It checks
- * nothing, and its coders are never freed.
+ * A coder of Hadoop for direct buffers on the library that the loader has as {@code libisal.so.2},
+ * opened and called as libhadoop does (libhadoop itself is in no registry), by calls of the same
+ * shape as ours. It checks nothing, and its coders are never freed.
  */
 final class Isal implements RawErasureCoderFactory {
   private static final String FILE;
@@ -23,7 +23,7 @@ final class Isal implements RawErasureCoderFactory {
     FILE = open();
   }
 
-  /** The file that the library is. */
+  /** Returns the file of the library. */
   static String file() {
     return FILE;
   }

@@ -38,10 +38,10 @@ import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
  * A worker that writes, reads and sorts rows as TeraGen and TeraSort do: 100 bytes, of which 10 are
  * the key. There is one on each node; commands come from the standard input, an answer is one line.
  *
- * <p>Hadoop's own are in hadoop-mapreduce-examples, which the registry does not have. The sort here
- * moves the same bytes as Hadoop's: each worker reads its part from HDFS, sends each row to the
- * worker of its key over TCP, and writes the rows that it received, sorted. It differs in two ways:
- * rows stay in memory in between, and keys are spread evenly, so that no sample is taken.
+ * <p>Hadoop's own programs are in hadoop-mapreduce-examples, which the registry does not have. The
+ * sort here moves the same bytes as Hadoop's: each worker reads its part from HDFS, sends each row
+ * to the worker of its key over TCP, and writes the rows that it received, sorted. It differs in
+ * two ways: rows stay in memory in between, and keys are spread evenly, so that no sample is taken.
  */
 public final class Tera {
   private static final int ROW = 100;
@@ -121,7 +121,7 @@ public final class Tera {
     return "" + count;
   }
 
-  /** Reads a part and holds it to what was written. */
+  /** Reads a part and compares it with the written rows. */
   private String read(String folder, int part, int count) throws IOException {
     try (DataInputStream in = new DataInputStream(files.open(part(folder, part)))) {
       for (int from = 0; from < count; from += BATCH / ROW) {
@@ -139,7 +139,7 @@ public final class Tera {
     return "" + count;
   }
 
-  /** Which of so many workers has a row: the first four bytes of its key decide. */
+  /** Returns the worker of a row, by the first four bytes of its key. */
   private static int owner(byte[] rows, int at, int workers) {
     long key = 0;
     for (int i = 0; i < 4; i++) {
@@ -245,7 +245,10 @@ public final class Tera {
     return order.length;
   }
 
-  /** Rows of a folder, the sum of their CRCs, and whether keys ascend from file to file. */
+  /**
+   * Returns the number of rows in a folder, the sum of their CRCs, and if keys ascend from file to
+   * file.
+   */
   private String sum(String folder) throws IOException {
     FileStatus[] parts = files.listStatus(new Path(folder));
     Arrays.sort(parts);
@@ -271,7 +274,10 @@ public final class Tera {
     return rows + " " + sum + " " + (sorted ? "sorted" : "unsorted");
   }
 
-  /** Blocks with fewer copies, or groups with fewer units, than so many; and those with too few. */
+  /**
+   * Returns the number of blocks with fewer copies, or of groups with fewer units, than so many,
+   * and the number of those without any.
+   */
   private String lacking(int copies) throws IOException {
     int few = 0;
     int lost = 0;

@@ -25,7 +25,7 @@ class TheStandInServesLibhadoopTest {
     return Units.parity(new RSRawErasureCoderFactory(), Units.painted(k, bytes), m);
   }
 
-  /** Direct, at odd offsets; null stays null. */
+  /** Returns units in direct buffers at odd offsets; null stays null. */
   private static ByteBuffer[] direct(byte[][] units) {
     ByteBuffer[] buffers = new ByteBuffer[units.length];
     for (int i = 0; i < units.length; i++) {
@@ -74,14 +74,14 @@ class TheStandInServesLibhadoopTest {
     }
   }
 
-  /** With every unit that is left, and with only the last k of them. */
+  /** Decodes from every unit that is left, and from only the last k of them. */
   @Test
   void itDecodesEveryLossOfWhatTheJavaCoderWrote() throws Exception {
     for (int[] code : CODES) {
       int k = code[0];
       byte[][] all = Units.joined(Units.painted(k, 1003), parityOfJava(k, code[1], 1003));
       RawErasureDecoder decoder = new Isal().createDecoder(Units.options(k, code[1]));
-      // Ascending, as libhadoop assumes: data before parity.
+      // The sets are ascending, data before parity, as libhadoop assumes.
       List<int[]> sets = Units.sets(k + code[1], code[1]);
       for (int[] erased : sets) {
         for (int spare : new int[] {0, code[1] - erased.length}) {

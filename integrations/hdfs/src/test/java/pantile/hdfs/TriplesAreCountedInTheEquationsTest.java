@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Losses that an array survives, also of systems given as a code's text. */
+/** Counts the losses that an array survives, and solves systems that are given as a code's text. */
 class TriplesAreCountedInTheEquationsTest {
   @Test
   void anyThreeDisksAndThreeNodesOfWhichNoTwoAreNeighbours() {
@@ -40,7 +40,7 @@ class TriplesAreCountedInTheEquationsTest {
       assertTrue(closed.areSolvable());
       ByteBuffer sums = ByteBuffer.allocateDirect(6);
       ByteBuffer made = ByteBuffer.allocateDirect(6);
-      // Of the unknowns 1 2, 4 8, 16 32.
+      // The bytes of three unknowns: 1 2, 4 8 and 16 32.
       byte[] want = {1, 2, 4, 8, 16, 32};
       sums.put(new byte[] {1 ^ 4, 2 ^ 8, 2 ^ 16, 4 ^ 32, 8 ^ 32, 16 ^ 64});
       closed.solve(made, sums, 2);

@@ -29,7 +29,7 @@ final class Units {
     return new ErasureCoderOptions(k, m);
   }
 
-  /** Bytes that no two units, and no two offsets nearby, share. */
+  /** Returns units of bytes that differ between units, and between nearby offsets. */
   static byte[][] painted(int units, int bytes) {
     byte[][] painted = new byte[units][bytes];
     for (int u = 0; u < units; u++) {
@@ -40,7 +40,7 @@ final class Units {
     return painted;
   }
 
-  /** Parity of data by a factory's encoder, from arrays. */
+  /** Returns parity of data by a factory's encoder, from arrays. */
   static byte[][] parity(RawErasureCoderFactory factory, byte[][] data, int m) throws Exception {
     byte[][] parity = new byte[m][data[0].length];
     factory.createEncoder(options(data.length, m)).encode(data, parity);

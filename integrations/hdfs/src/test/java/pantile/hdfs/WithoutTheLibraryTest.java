@@ -19,7 +19,7 @@ class WithoutTheLibraryTest {
 
   private int status;
 
-  /** Runs `check` in a process of its own; returns all that it says. */
+  /** Runs `check` in a separate process; returns its whole output. */
   private String check(String... options) throws Exception {
     List<String> command = new ArrayList<>();
     command.add(System.getProperty("java.home") + "/bin/java");

@@ -17,10 +17,10 @@ public interface AddOn extends Closeable {
   /** The most bytes of a call that moves bytes. */
   int BYTES_MOST = 1 << 20;
 
-  /** Returns its disk and geometry. */
+  /** Returns the disk and the geometry of the add-on. */
   Header header();
 
-  /** The blocks that are in its parity: a copy. */
+  /** Returns a copy of the entries: the blocks that are in parity. */
   List<Entry> entries() throws IOException;
 
   /**
@@ -34,7 +34,7 @@ public interface AddOn extends Closeable {
   /** Starts a change, once no other is under way. It must be closed. */
   Change change() throws IOException;
 
-  /** The parity bytes that no row takes. */
+  /** Returns the bytes of the parity file that no row uses. */
   long freeBytes() throws IOException;
 
   /** A change of parity and entries, which happens as a whole or not at all. */
@@ -43,21 +43,21 @@ public interface AddOn extends Closeable {
     void clear(int row) throws IOException;
 
     /**
-     * Adds content of a partner's superchunk to a row, with its coefficient; the same again takes
-     * it away. At most {@link #BYTES_MOST} bytes.
+     * Adds content of a partner's superchunk to a row, with its coefficient; a second call with the
+     * same content removes it. At most {@link #BYTES_MOST} bytes.
      *
      * @throws IOException if there is no room, or the add-on cannot be written.
      */
     void fold(int row, int partner, long offset, ByteBuffer content) throws IOException;
 
     /**
-     * Makes all of it true at once, and durable.
+     * Makes the whole change visible at once, and durable.
      *
      * @throws IOException if it was not; unless the add-on says so itself, nothing has changed.
      */
     void commit(Collection<Long> removed, Collection<Entry> added) throws IOException;
 
-    /** Ends it; without {@link #commit} nothing has happened. */
+    /** Ends the change; without {@link #commit} nothing was changed. */
     @Override
     void close() throws IOException;
   }

@@ -21,10 +21,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Keeps add-ons of other nodes' disks: content comes, and is multiplied and added here.
+ * Keeps add-ons of other nodes' disks: it receives content, and multiplies and adds it here.
  *
- * <p>The add-on of disk i is in the folder that is called i. Readers come and go; one connection at
- * a time may change it. Every client that reaches the port can read and change: there is no authentication.
+ * <p>The add-on of disk i is in the folder that is called i. Any number of connections may read it;
+ * one connection at a time may change it. Every client that reaches the port can read and change:
+ * there is no authentication.
  */
 public final class AddOnServer implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(AddOnServer.class);
@@ -102,7 +103,7 @@ public final class AddOnServer implements Closeable {
   private static LocalAddOn open(Path folder, int disk, Header wanted) throws IOException {
     Path own = folder.resolve(Integer.toString(disk));
     if (wanted != null && !Files.exists(own)) {
-      // Not with its parents: the folder of all is a mount point that may be missing.
+      // Parents are not created: the folder of all add-ons is a mount point that may be missing.
       Files.createDirectory(own);
     }
     return AddOns.local(own, wanted, false);
@@ -122,7 +123,10 @@ public final class AddOnServer implements Closeable {
       this.disk = disk;
     }
 
-    /** Opens it if it is not open, or failed; {@code wanted} is null for one that must be there. */
+    /**
+     * Opens the add-on if it is not open or has failed; {@code wanted} is null for an add-on that
+     * must exist.
+     */
     synchronized LocalAddOn addOn(Header wanted) throws IOException {
       if (listening.isClosed()) {
         throw new IOException("RAIDP's server is closed");
@@ -188,7 +192,7 @@ public final class AddOnServer implements Closeable {
     private Served of;
     private boolean writes;
 
-    /** The change under way, and the add-on that it is of; null if there is none. */
+    /** The change under way, and its add-on; null if there is none. */
     private AddOn.Change change;
 
     private LocalAddOn changed;
@@ -312,7 +316,7 @@ public final class AddOnServer implements Closeable {
       return to -> {};
     }
 
-    /** Begins a change of the state that its user knows. */
+    /** Begins a change of the state that the client knows. */
     private void begin(long base) throws IOException {
       endChange();
       changed = of.addOn(null);

@@ -20,10 +20,10 @@ import java.util.concurrent.ThreadLocalRandom;
 final class AddOnState {
   private static final byte HEADER = 1;
 
-  /** One change: all of it, or none. */
+  /** Kind of a record that has one whole change. */
   private static final byte COMMIT = 2;
 
-  /** A piece of the state, in a rewritten journal. */
+  /** Kind of a record that has a piece of the state, in a rewritten journal. */
   private static final byte STATE = 3;
 
   private static final byte ENTRY = 1;
@@ -34,7 +34,10 @@ final class AddOnState {
   SlotMap slots;
   TileMap tiles;
 
-  /** Each change has the number behind the last one's; an add-on begins with any. */
+  /**
+   * The number of the last change. Each change increases it by one; a new add-on begins at any
+   * number.
+   */
   long sequence;
 
   private AddOnState() {}
@@ -153,7 +156,7 @@ final class AddOnState {
     }
   }
 
-  /** Writes all of it into a new journal, in records of at most so many bytes. */
+  /** Writes the whole state into a new journal, in records of at most so many bytes. */
   void write(Journal.Next to, int pieceBytes) throws IOException {
     to.add(
         record -> {

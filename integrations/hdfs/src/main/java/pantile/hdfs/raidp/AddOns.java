@@ -5,14 +5,14 @@ import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 
-/** Opens add-ons by where they are. */
+/** Opens add-ons by their place: a folder, or the address of a server. */
 public final class AddOns {
   private AddOns() {}
 
   /**
-   * The add-on of a disk, to be read: a folder by its absolute path, or {@code host:port} of the
-   * server that keeps it. A folder can be read while a DataNode writes it: entries are those of the
-   * moment when it was opened, and parity of a row that changed since is refused as {@link
+   * Opens the add-on of a disk for reading: a folder by its absolute path, or {@code host:port} of
+   * the server that keeps it. A folder can be read while a DataNode writes it: entries are those of
+   * the moment when it was opened, and parity of a row that changed since is refused as {@link
    * LocalAddOn.Changed}.
    */
   public static AddOn read(String where, int disk) throws IOException {
@@ -21,7 +21,7 @@ public final class AddOns {
         : new RemoteAddOn(address(where), disk, null);
   }
 
-  /** The add-on of a disk, to be written by this process alone; made if there is none. */
+  /** Opens the add-on of a disk for writing by this process alone; creates it if there is none. */
   static AddOn write(String where, Header wanted) throws IOException {
     AddOn addOn =
         isFolder(where)

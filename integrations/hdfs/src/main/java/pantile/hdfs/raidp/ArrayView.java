@@ -24,15 +24,15 @@ import pantile.hdfs.RaidpCode;
 /**
  * The commands `raidp status`, `raidp check` and `raidp forget`: an array as its DataNodes see it.
  *
- * <p>Margin: for each one and each two of the disks that are there, the loss is planned as `raidp
- * recover` would repair it, from the entries of all add-ons and from which blocks the other disks
- * have, live or kept. Add-ons count as there; no byte of them is read ({@code parity-check} does
+ * <p>Margin: for each disk and each pair of disks that are present, the repair of their loss is
+ * planned as by `raidp recover`, from the entries of all add-ons and the blocks that other disks
+ * have, live or kept. Add-ons count as present; no byte of them is read ({@code parity-check} does
  * that). A disk without an answer counts as lost with its add-on.
  */
 final class ArrayView implements Closeable {
   private static final int SAID_MOST = 20;
 
-  /** An order to forget that frees nothing for so long has ended. */
+  /** The time without progress after which an order to forget has ended. */
   private static final long FORGET_MS = 20_000;
 
   private final DistributedFileSystem files;
@@ -85,7 +85,7 @@ final class ArrayView implements Closeable {
     }
   }
 
-  /** The array as its nodes describe it: of disk 0, and of no size. */
+  /** Returns a header of the array as its nodes describe it, with disk 0 and no tiles. */
   Header header() {
     String pool = states.values().iterator().next().get("pool");
     return new Header(array, disks, 0, 0, pool);
@@ -117,7 +117,7 @@ final class ArrayView implements Closeable {
     return nodes;
   }
 
-  /** Prints the state of each disk; returns how much is not as it should be. */
+  /** Prints the state of each disk; returns the number of faults. */
   int status() {
     for (int disk = 0; disk < disks; disk++) {
       Map<String, String> state = states.get(disk);
@@ -206,7 +206,9 @@ final class ArrayView implements Closeable {
     return before + faults + margin(entries, places, holes);
   }
 
-  /** The contents in a disk's parity of which neither the mirror nor a spare has a version. */
+  /**
+   * Returns the contents in a disk's parity of which neither the mirror nor a spare has a version.
+   */
   private Set<List<Long>> holes(int disk, List<Entry> entries, Map<Long, Place> places) {
     Map<Integer, List<Entry>> ofPartners = new TreeMap<>();
     entries.forEach(
@@ -312,7 +314,7 @@ final class ArrayView implements Closeable {
     Set<List<Long>> gone = new HashSet<>();
     Set<Integer> known = new TreeSet<>(more);
     for (Map.Entry<Integer, Map<String, String>> state : states.entrySet()) {
-      // Of a disk that was replaced the add-on counts blocks that others have.
+      // The add-on of a replaced disk counts blocks that other disks have.
       if (!state.getValue().get("absent").equals("0")) {
         known.add(state.getKey());
       }

@@ -19,7 +19,7 @@ import org.apache.hadoop.util.DataChecksum;
  * changes meanwhile.
  */
 final class BlockReader implements Closeable {
-  /** A piece; no piece has bytes on both sides of a multiple of this. */
+  /** The most bytes of a piece; no piece has bytes on both sides of a multiple of this. */
   static final int PIECE = AddOn.BYTES_MOST;
 
   /** Error: the replica cannot be read, or its checksums do not fit. */
@@ -41,12 +41,12 @@ final class BlockReader implements Closeable {
   private long next;
   private long offset;
 
-  /** Of so many bytes from the first on. */
+  /** Reads the first {@code end} bytes. */
   BlockReader(Held held, long end) throws Unreadable {
     this(held, 0, end);
   }
 
-  /** Reads from the chunk on that has byte {@code from}, up to {@code end}. */
+  /** Reads from the chunk with byte {@code from} up to {@code end}. */
   BlockReader(Held held, long from, long end) throws Unreadable {
     this.held = held;
     this.end = end;
@@ -77,13 +77,15 @@ final class BlockReader implements Closeable {
     }
   }
 
-  /** The CRC-32 of the bytes read so far; of all, once {@link #next} gave null. */
+  /**
+   * Returns the CRC-32 of the bytes read so far; of all bytes, once {@link #next} returned null.
+   */
   int crc() {
     return (int) crc.getValue();
   }
 
   /**
-   * Returns at the end true if the content was that of an entry.
+   * Checks, at the end, that the content was that of an entry.
    *
    * @throws Unreadable if not.
    */
@@ -93,7 +95,7 @@ final class BlockReader implements Closeable {
     }
   }
 
-  /** Place in the block of the bytes that {@link #next} gave. */
+  /** Returns the offset in the block of the bytes that {@link #next} returned. */
   long offset() {
     return offset;
   }
@@ -113,7 +115,7 @@ final class BlockReader implements Closeable {
   private ByteBuffer read() throws IOException {
     int chunk = checksum.getBytesPerChecksum();
     int wanted = (int) Math.min(PIECE, end - next);
-    // To the end of the last chunk, which has one checksum.
+    // Reads to the end of the last chunk, because a chunk has one checksum.
     int upToChunk = (wanted + chunk - 1) / chunk * chunk;
     int bytes = (int) Math.min(upToChunk, held.length() - next);
     if (bytes < wanted) {
@@ -149,7 +151,7 @@ final class BlockReader implements Closeable {
     try {
       data.close();
     } catch (IOException ignored) {
-      // It was only read.
+      // The file was only read.
     }
     try {
       sums.close();

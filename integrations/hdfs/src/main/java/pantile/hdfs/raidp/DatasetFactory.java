@@ -20,7 +20,7 @@ import org.slf4j.LoggerFactory;
 import pantile.hdfs.RaidpCode;
 
 /**
- * Makes HDFS's own dataset of a DataNode, with one around it that keeps the disk's add-on.
+ * Makes HDFS's own dataset of a DataNode, inside a wrapper that keeps the disk's add-on.
  *
  * <p>It is named in {@code dfs.datanode.fsdataset.factory}. At the first start the directories,
  * which are empty then, get the ids that say which superchunk each of them is ({@link
@@ -60,7 +60,7 @@ public class DatasetFactory extends FsDatasetSpi.Factory<FsDatasetSpi<?>> {
     return AddOns.write(settings.addOn, settings.header(pool));
   }
 
-  /** Gives directories that have no name of RAIDP yet those that are left. */
+  /** Gives the names that are left to directories that have no name of RAIDP yet. */
   private static void name(DataStorage storage, Settings settings) throws IOException {
     TreeSet<Integer> free = new TreeSet<>();
     for (int partner = 0; partner < settings.disks; partner++) {

@@ -17,13 +17,13 @@ import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
 final class DatasetMethods {
   /** The ways to treat a method. */
   enum Rule {
-    /** It changes no complete block, and goes to HDFS's dataset. */
+    /** The method changes no complete block, and is passed to HDFS's dataset. */
     PASS,
 
-    /** {@link Guard} has code for it. */
+    /** {@link Guard} has code for the method. */
     GUARD,
 
-    /** Parity cannot follow it. */
+    /** Parity cannot follow the changes of the method. */
     REFUSE
   }
 
@@ -83,7 +83,7 @@ final class DatasetMethods {
         "enableTrash(String)",
         "setRollingUpgradeMarker(String)",
         "setLastDirScannerFinishTime(long)",
-        // Questions.
+        // Methods that only read.
         "acquireDatasetLockManager()",
         "checkBlock(ExtendedBlock,long,ReplicaState)",
         "contains(ExtendedBlock)",
@@ -160,7 +160,7 @@ final class DatasetMethods {
     return unknown;
   }
 
-  /** The methods of the table that this Hadoop's interface has not. */
+  /** Returns the methods of the table that this Hadoop's interface does not have. */
   static TreeSet<String> gone() {
     TreeSet<String> gone = new TreeSet<>(RULES.keySet());
     for (Method method : FsDatasetSpi.class.getMethods()) {

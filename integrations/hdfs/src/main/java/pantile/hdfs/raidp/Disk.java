@@ -17,7 +17,7 @@ interface Disk extends Closeable {
   /** Returns true if there is such a file. */
   boolean exists(String name) throws IOException;
 
-  /** Opens a file, made if need be when it is to be written. */
+  /** Opens a file; for writing, it is created if necessary. */
   Content open(String name) throws IOException;
 
   /** Puts a file in the place of another one, durably. */
@@ -44,7 +44,7 @@ interface Disk extends Closeable {
   }
 
   /**
-   * A folder; to be written by one process at a time, which is held with a lock.
+   * Opens a folder. One process at a time can write to it, which a lock ensures.
    *
    * @throws IOException if it is not there, or another process writes it.
    */

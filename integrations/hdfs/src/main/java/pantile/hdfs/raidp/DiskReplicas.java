@@ -109,7 +109,7 @@ final class DiskReplicas implements Keeper.Replicas {
     }
   }
 
-  /** A block that was kept before, to be removed, counts as gone again. */
+  /** Records that a block that was kept before its removal counts as gone again. */
   void leavesStill(Block block) {
     leaving.put(block.getBlockId(), block.getGenerationStamp());
   }
@@ -131,7 +131,7 @@ final class DiskReplicas implements Keeper.Replicas {
     }
   }
 
-  /** A block is there, or there again. */
+  /** Records that a block is present, or present again. */
   void stays(long block) {
     leaving.remove(block);
   }
@@ -153,7 +153,7 @@ final class DiskReplicas implements Keeper.Replicas {
     return info != null && isLeaving(info) && info.getGenerationStamp() == copy.generation();
   }
 
-  /** Lets go of a copy whose replica stayed as it was; true if it was one. */
+  /** Removes a kept copy whose replica did not change; returns true if it was such a copy. */
   boolean dropIfRedundant(Kept.Copy copy) throws IOException {
     synchronized (kept) {
       Held live = get(copy.blockId());

@@ -20,7 +20,7 @@ public final class Entry {
   public final long generation;
   public final long length;
 
-  /** The disk that shares the superchunk the block is in. */
+  /** The disk that shares the superchunk of the block. */
   public final int partner;
 
   public final int row;
@@ -28,7 +28,7 @@ public final class Entry {
   /** CRC-32 of these bytes, which a recovery must match. */
   public final int crc;
 
-  /** Of these. */
+  /** Makes an entry of these values. */
   public Entry(long blockId, long generation, long length, int partner, int row, int crc) {
     this.blockId = blockId;
     this.generation = generation;

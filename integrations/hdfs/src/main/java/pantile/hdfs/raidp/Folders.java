@@ -84,7 +84,7 @@ final class Folders {
   }
 
   private void add(Path meta, String path, long block, long generation, StorageName name) {
-    // Files that wait for removal after a rolling upgrade, or are of before an upgrade, are no
+    // Files that wait for removal after a rolling upgrade, or are older than an upgrade, are no
     // replicas.
     if (path.contains("/trash/") || path.contains("/previous/") || path.contains("/tmp/")) {
       return;
@@ -105,7 +105,9 @@ final class Folders {
     return replicas.get(block);
   }
 
-  /** The version of a block that has the content of an entry, a kept one too; null for none. */
+  /**
+   * Returns the version of a block, live or kept, that has the content of an entry; null for none.
+   */
   Held version(Entry entry) {
     List<Kept.Copy> copies = new ArrayList<>();
     kept.forEach(ofPool -> copies.addAll(ofPool.of(entry.blockId)));

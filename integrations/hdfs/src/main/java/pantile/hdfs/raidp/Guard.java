@@ -25,8 +25,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Stands between a DataNode and its dataset: whatever changes complete blocks passes here, and
- * {@link Keeper} has the add-on follow.
+ * A wrapper between a DataNode and its dataset: every call that changes complete blocks passes
+ * through it, and {@link Keeper} then updates the add-on.
  *
  * <p>A block that is to be deleted or shortened is kept first ({@link Kept}); HDFS's thread does
  * not wait for the add-on then. Blocks under construction have no parity. Changes that parity
@@ -47,7 +47,7 @@ final class Guard implements InvocationHandler {
   private final AddOnOpener opener;
   private final AddOnServer server;
 
-  /** Null for a dataset without a DataNode. */
+  /** The DataNode; null for a dataset without one. */
   private final DataNode node;
 
   /** Blocks that are not removed yet, since they could not be kept. */
@@ -179,7 +179,7 @@ final class Guard implements InvocationHandler {
     }
   }
 
-  /** The end of a lease recovery or of a truncate, which may make a block shorter. */
+  /** Handles the end of a lease recovery or of a truncate, which may make a block shorter. */
   private Object recovered(Method method, Object[] arguments) throws Throwable {
     long old = id(arguments[0]);
     long copy = (Long) arguments[2];
@@ -224,8 +224,9 @@ final class Guard implements InvocationHandler {
   }
 
   /**
-   * A copy that the NameNode sends. An old one that may be here, which missed an append, has to go:
-   * HDFS would take another node instead, and RAIDP has no other.
+   * Handles a copy that the NameNode sends. An old copy on this disk, which missed an append,
+   * counts as gone first and is replaced: HDFS would use another node instead, and RAIDP has no
+   * other for the block.
    */
   private Object replaced(Method method, Object[] arguments, ExtendedBlock block)
       throws Throwable {
@@ -299,7 +300,10 @@ final class Guard implements InvocationHandler {
     }
   }
 
-  /** A superchunk has its share of the disk, as far as the add-on has room for its parity. */
+  /**
+   * Returns reports in which a superchunk has its share of the disk's space, limited by the space
+   * of the add-on for its parity.
+   */
   private StorageReport[] reports(StorageReport[] reports) {
     StorageReport[] ours = new StorageReport[reports.length];
     for (int i = 0; i < reports.length; i++) {
@@ -352,7 +356,7 @@ final class Guard implements InvocationHandler {
       isOpen = true;
       return result;
     } catch (AddBlockPoolException someDirectoriesFailed) {
-      // HDFS goes on with the others, and so does RAIDP.
+      // HDFS goes on with the other volumes, and so does RAIDP.
       isOpen = true;
       throw someDirectoriesFailed;
     } finally {

@@ -9,7 +9,10 @@ import pantile.hdfs.RaidpCode;
 public final class Header {
   static final int VERSION = 2;
 
-  /** Small blocks take few tiles, and a change of a large one is written in few pieces. */
+  /**
+   * Bytes of a tile: small blocks take few tiles, and a change of a large block is written in few
+   * pieces.
+   */
   static final int TILE_BYTES = 64 * 1024;
 
   private static final int MAGIC = 0x52414944;
@@ -22,10 +25,10 @@ public final class Header {
   public final int disk;
   public final int tiles;
 
-  /** The block pool whose blocks are in it. */
+  /** The block pool whose blocks are in the add-on. */
   public final String pool;
 
-  /** The parity area of so many tiles for a disk of an array. */
+  /** Describes an add-on with so many tiles for a disk of an array. */
   public Header(String array, int disks, int disk, int tiles, String pool) {
     this.array = array;
     this.disks = disks;

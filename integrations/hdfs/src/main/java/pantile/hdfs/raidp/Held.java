@@ -37,14 +37,16 @@ abstract class Held {
     return isFinalized;
   }
 
-  /** The disk that shares the superchunk it is in; -1 if its storage is none of RAIDP. */
+  /**
+   * Returns the disk that shares the superchunk of the replica; -1 if its storage is none of RAIDP.
+   */
   final int partner() {
     return partner;
   }
 
-  /** Its bytes from an offset on. */
+  /** Returns the bytes of the replica from an offset on. */
   abstract InputStream data(long offset) throws IOException;
 
-  /** Its file of checksums, from the header on. */
+  /** Returns the replica's file of checksums, from the header on. */
   abstract InputStream checksums() throws IOException;
 }

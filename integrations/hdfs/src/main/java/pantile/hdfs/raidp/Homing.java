@@ -27,12 +27,12 @@ import org.slf4j.LoggerFactory;
 import pantile.hdfs.Replica;
 
 /**
- * Brings the copies in a disk's spare home: to the superchunk of their block, once one of its disks
- * has a live node and lacks the block.
+ * Moves the copies in a disk's spare to the superchunk of their block, once a disk of that
+ * superchunk has a live node and lacks the block.
  *
- * <p>A thread of its own asks all nodes whose rows have the blocks. The node of the disk then copies
- * a block as HDFS's Balancer has it do, and the NameNode has the spare copy deleted. It keeps no
- * state; one block at a time.
+ * <p>A thread asks all nodes which rows have the blocks. The node of the disk then copies a block
+ * as it does for HDFS's Balancer, and the NameNode has the spare copy deleted. It keeps no state,
+ * and moves one block at a time.
  */
 final class Homing implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Homing.class);
@@ -49,8 +49,8 @@ final class Homing implements Closeable {
   private final Thread thread = new Thread(this::work, "RAIDP spare copies");
 
   /**
-   * The live disks and the blocks of the last round, if nothing can be done before another disk is
-   * live; else empty.
+   * The live disks of the last round, if no block can be moved before another disk is live; else
+   * empty.
    */
   private Set<Integer> idleDisks = Collections.emptySet();
 
@@ -109,7 +109,8 @@ final class Homing implements Closeable {
       Set<Integer> lacking =
           new TreeSet<>(places.getOrDefault(block, Collections.emptySet()));
       lacking.removeAll(there.getOrDefault(block, Collections.emptySet()));
-      // With both copies at home the NameNode deletes one of the three, and not always this one.
+      // If both copies are at home, the NameNode deletes one of the three copies, not always the
+      // spare one.
       isSettled &= !lacking.isEmpty();
       lacking.removeIf(one -> nodes.of(one) == null);
       Held held = replicas.get(block);

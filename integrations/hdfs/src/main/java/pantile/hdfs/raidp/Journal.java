@@ -8,10 +8,10 @@ import java.nio.ByteBuffer;
 import java.util.zip.CRC32;
 
 /**
- * A file of records, each of which is there as a whole or not at all: length, CRC-32, payload.
+ * A file of records, each stored as a whole or not at all: length, CRC-32, payload.
  *
- * <p>A record that a crash tore is the last one, and is cut off. A bad one with good ones behind it
- * is damage, and refused. Memory: one record at a time.
+ * <p>A record that a crash tore is the last one, and is cut off. A bad record with good ones behind
+ * it is damage, and the journal is refused. Memory: one record at a time.
  */
 final class Journal implements Closeable {
   private static final String FILE = "journal";
@@ -48,7 +48,7 @@ final class Journal implements Closeable {
   }
 
   /**
-   * Opens one and reads its records.
+   * Opens a journal and reads its records.
    *
    * @param cut a torn end is removed, not just left out.
    * @param recordBytesMost longer records are refused.
@@ -86,7 +86,7 @@ final class Journal implements Closeable {
     }
   }
 
-  /** The payload at an offset; null if it is not whole. */
+  /** Returns the payload at an offset; null if it is not whole. */
   private byte[] record(long offset, long size) throws IOException {
     if (size - offset < FRAME_BYTES) {
       return null;

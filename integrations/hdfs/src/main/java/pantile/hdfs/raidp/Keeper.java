@@ -22,10 +22,10 @@ import org.slf4j.LoggerFactory;
 /**
  * Keeps an add-on in line with the replicas of its disk.
  *
- * <p>One thread of its own opens the add-on, reads it and changes it. HDFS's threads name blocks
- * that changed, and may wait for them: until the block is in line, or until the add-on has made no
- * progress for {@link #STALL_MS}. From then on nothing waits before the add-on works again: blocks
- * are behind, not writers held up.
+ * <p>One thread opens the add-on, reads it and changes it. HDFS's threads name blocks that changed,
+ * and may wait for them: until the block is in line, or until the add-on has made no progress for
+ * {@link #STALL_MS}. From then on no thread waits until the add-on works again: blocks are recorded
+ * as behind, and writers go on.
  *
  * <p>Order: a block comes into parity once it is complete on the disk. A block that is deleted or
  * shortened is kept ({@link Kept}) until it has left parity. An entry whose block is neither on the
@@ -79,7 +79,7 @@ final class Keeper implements Closeable {
     AddOn open() throws IOException;
   }
 
-  /** A block that waits for its turn. */
+  /** The turn of a queued block; waiting threads look if it is done. */
   private static final class Turn {
     boolean done;
   }
@@ -92,10 +92,10 @@ final class Keeper implements Closeable {
   private final long stallMs;
   private final Thread thread;
 
-  /** Blocks to be brought in line. */
+  /** Blocks that are to be brought in line, in order. */
   private final Map<Long, Turn> queue = new LinkedHashMap<>();
 
-  /** Complete blocks that are not in parity as they are, and the reasons. */
+  /** Complete blocks whose present content is not in parity, with the reasons. */
   private final Map<Long, String> behind = new HashMap<>();
 
   /** Blocks whose copy is in the disk's spare. */
@@ -104,10 +104,10 @@ final class Keeper implements Closeable {
   /** Blocks that the change under way may add. */
   private final Set<Long> inFlight = ConcurrentHashMap.newKeySet();
 
-  /** Read and changed by the thread alone once that runs. */
+  /** The open add-on, which only the thread reads and changes once it runs. */
   private AddOn addOn;
 
-  /** Null while the add-on is not open. */
+  /** The assignment of blocks to rows; null while the add-on is not open. */
   private SlotMap slots;
 
   private boolean begun;
@@ -124,12 +124,15 @@ final class Keeper implements Closeable {
   /** Bytes that blocks of each partner may take; null before the add-on was reached. */
   private volatile long[] room;
 
-  /** Keeps the add-on of a disk up to date; longer parity must leave blockBytes free in it. */
+  /**
+   * Makes the keeper of a disk's add-on; a change that adds to parity must leave {@code blockBytes}
+   * free in it.
+   */
   Keeper(Opener opener, Replicas replicas, int disk, long blockBytes) {
     this(opener, replicas, disk, blockBytes, RETRY_MS, STALL_MS);
   }
 
-  /** A keeper with times of its own, for tests. */
+  /** Makes a keeper with other times, for tests. */
   Keeper(
       Opener opener, Replicas replicas, int disk, long blockBytes, long retryMs, long stallMs) {
     this.opener = opener;
@@ -215,7 +218,7 @@ final class Keeper implements Closeable {
     return until - System.nanoTime();
   }
 
-  /** Waits for the next try; blocks that come meanwhile are behind. */
+  /** Waits for the next try; blocks that change meanwhile count as behind. */
   private synchronized void pause(long until) throws InterruptedException {
     while (!closed && left(until) > 0) {
       allAreBehind();
@@ -227,7 +230,7 @@ final class Keeper implements Closeable {
     return slots != null;
   }
 
-  /** Lets nothing wait; with the monitor held. */
+  /** Records all queued blocks as behind, and ends all waiting; with the monitor held. */
   private void allAreBehind() {
     queue.forEach(
         (block, turn) -> {
@@ -238,7 +241,9 @@ final class Keeper implements Closeable {
     notifyAll();
   }
 
-  /** Opens the add-on if necessary; queues the blocks that are behind, or all that may be. */
+  /**
+   * Opens the add-on if necessary; queues the blocks that are behind, or all that could be behind.
+   */
   private boolean tryAgain(boolean passed) {
     try {
       if (!isOpen()) {
@@ -293,7 +298,7 @@ final class Keeper implements Closeable {
     }
   }
 
-  /** Queues all blocks that parity may lack, or have too much. */
+  /** Queues all blocks that parity may lack, or may still have although they are gone. */
   private void pass() {
     Collection<Long> complete = replicas.finalized();
     int queued = 0;
@@ -404,7 +409,7 @@ final class Keeper implements Closeable {
     }
   }
 
-  /** An add-on that fails is opened again; a block that cannot be read says nothing about it. */
+  /** Records a failure. The add-on is then opened again, unless the failure is that of a block. */
   private void failed(Throwable error) {
     if (!(error instanceof BlockReader.Unreadable)
         && !(error instanceof RowIncomplete)
@@ -417,7 +422,7 @@ final class Keeper implements Closeable {
     }
   }
 
-  /** True if an entry, which may be null, is of a replica as it is. */
+  /** Returns true if an entry, which may be null, has the present content of a replica. */
   static boolean isOf(Held held, Entry entry) {
     return entry != null
         && entry.generation == held.generation()
@@ -473,7 +478,7 @@ final class Keeper implements Closeable {
   }
 
   /**
-   * Adds the bytes that a replica has more than an old entry of it, or all of them if that is null.
+   * Adds the bytes of a replica behind those of its old entry, or all of them if the entry is null.
    *
    * @return false, with nothing changed, if the first bytes are not those of the old entry.
    */
@@ -533,7 +538,7 @@ final class Keeper implements Closeable {
     return held != null && held.partner() == entry.partner ? held : null;
   }
 
-  /** Puts a replica in the place of an old entry of it. */
+  /** Replaces the old entry of a replica by its present content. */
   private void exchange(Entry old, Held held) throws IOException {
     Held before = version(old);
     if (before != null) {
@@ -574,7 +579,7 @@ final class Keeper implements Closeable {
     room = measure(addOn, slots);
   }
 
-  /** A block would take room that others need to leave. */
+  /** Error: a block would take the space that is needed to take out other blocks. */
   private static final class Full extends IOException {
     private static final long serialVersionUID = 1;
 
@@ -586,7 +591,7 @@ final class Keeper implements Closeable {
     }
   }
 
-  /** Refuses to let a row get so long if nothing could leave parity then. */
+  /** Refuses a longer row if no block could be taken out of parity afterwards. */
   private void requireRoom(int row, long length) throws IOException {
     long more = inTiles(length) - inTiles(slots.length(row));
     long kept = inTiles(Math.max(blockBytes, Math.max(length, slots.longest())));
@@ -600,7 +605,7 @@ final class Keeper implements Closeable {
     return (bytes + Header.TILE_BYTES - 1) / Header.TILE_BYTES * Header.TILE_BYTES;
   }
 
-  /** A row cannot be summed up, since a block of it is not on the disk. */
+  /** Error: a row cannot be summed up, since a block of it is not on the disk. */
   private static final class RowIncomplete extends IOException {
     private static final long serialVersionUID = 1;
 
@@ -611,8 +616,8 @@ final class Keeper implements Closeable {
 
   /**
    * Sums a row up again from the disk, without some entries and with a replica that may be null.
-   * Other blocks of the row that changed while parity did not follow come as they are now: two of
-   * them would wait for each other.
+   * Other blocks of the row that changed while parity did not follow are added with their present
+   * content: two of them would otherwise wait for each other.
    */
   private void recompute(int row, Set<Entry> without, Held with) throws IOException {
     List<BlockReader> readers = new ArrayList<>();
@@ -629,7 +634,7 @@ final class Keeper implements Closeable {
           inFlight.add(entry.blockId);
           Held held = version(entry);
           if (held == null || held.isFinalized() && held.generation() != entry.generation) {
-            // Not what came into parity: as it is now.
+            // The content that is in parity does not exist any more, so the present one is taken.
             Held live = replicas.get(entry.blockId);
             held = live == null || !live.isFinalized() ? held : live;
           }
@@ -675,13 +680,14 @@ final class Keeper implements Closeable {
   }
 
   /**
-   * The least generation of a block that parity has, or will get from the disk; {@link
-   * #NOT_COUNTED} if none. A kept copy is needed as long as that is not greater than its own.
+   * Returns the least generation of a block that parity has, or will get from the disk; {@link
+   * #NOT_COUNTED} if none. A kept copy is needed as long as that generation is not greater than the
+   * copy's.
    *
    * @throws IOException if that is not known, since the add-on is not open.
    */
   long counts(long block) throws IOException {
-    // In this order: a block that comes meanwhile is seen in one of the three.
+    // In this order, a block that is added meanwhile is found in one of the three.
     Held live = replicas.get(block);
     boolean comes = inFlight.contains(block);
     long least = live == null ? NOT_COUNTED : live.generation();
@@ -697,7 +703,7 @@ final class Keeper implements Closeable {
     return entry == null ? NOT_COUNTED : entry.generation;
   }
 
-  /** A copy of all entries. */
+  /** Returns a copy of all entries. */
   synchronized List<Entry> entries() throws IOException {
     if (slots == null) {
       throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
@@ -750,8 +756,8 @@ final class Keeper implements Closeable {
   }
 
   /**
-   * Has blocks taken out of parity that are neither on the disk nor kept: to be asked for once
-   * nothing is left to recover. Returns how many there are now.
+   * Queues the removal from parity of blocks that are neither on the disk nor kept, and returns
+   * their present number. To be called once nothing is left to recover.
    */
   int forget() throws IOException {
     entries();
@@ -788,17 +794,17 @@ final class Keeper implements Closeable {
     LOG.info("RAIDP: {} of {} rows of disk {} were summed up again", done, rows.size(), disk);
   }
 
-  /** True if all that can be is in line. */
+  /** Returns true if the add-on is open, and no block is queued or behind. */
   synchronized boolean isCurrent() {
     return slots != null && queue.isEmpty() && !forgets && !busy && behind.isEmpty();
   }
 
-  /** True if nothing is under way, though blocks may be behind. */
+  /** Returns true if no work is under way; blocks may still be behind. */
   synchronized boolean isIdle() {
     return queue.isEmpty() && !forgets && !busy;
   }
 
-  /** Blocks that are not in line, those that wait for their turn with them. */
+  /** Returns the number of blocks that are not in line, including queued ones. */
   synchronized int behind() {
     Set<Long> all = new HashSet<>(behind.keySet());
     all.addAll(queue.keySet());
@@ -816,7 +822,7 @@ final class Keeper implements Closeable {
     return works ? null : known == null ? "it makes no progress" : known;
   }
 
-  /** Bytes that a partner's superchunk may still take, as far as parity goes. */
+  /** Returns the bytes that the superchunk of a partner may still take, by the space for parity. */
   long room(int partner) {
     long[] known = room;
     return known == null ? Long.MAX_VALUE : Math.max(0, known[partner]);
@@ -831,7 +837,10 @@ final class Keeper implements Closeable {
     return measured;
   }
 
-  /** Ends the thread. One that waits for a network ends by itself, and closes the add-on then. */
+  /**
+   * Ends the thread. A thread that waits for the network ends by itself later, and then closes the
+   * add-on.
+   */
   @Override
   public void close() {
     boolean alone;

@@ -24,14 +24,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Contents that a disk deleted or shortened, kept until the add-ons that count them have let go.
+ * Copies of blocks that a disk deleted or shortened, kept until the add-ons that count them have
+ * released them.
  *
  * <p>A kept copy is a pair of hard links, to a replica's data and to its checksums, in {@code
  * raidp-kept/POOL} of the directory that has the replica: {@code blk_ID_GENERATION.REASON} and
  * {@code blk_ID_GENERATION.meta}. Links are made before HDFS deletes or shortens anything, and
  * HDFS breaks links before it changes a file in place. After a restart they are found by listing.
  *
- * <p>For several threads. Its monitor is held over calls of local file systems alone.
+ * <p>Safe for several threads. Its monitor is held only over calls of local file systems.
  */
 final class Kept {
   /** The folder beside {@code current} of each data directory. */
@@ -87,7 +88,7 @@ final class Kept {
     }
   }
 
-  /** By block and generation. */
+  /** The kept copies by block and generation. */
   private final Map<Long, TreeMap<Long, Copy>> copies = new HashMap<>();
 
   private final String pool;
@@ -153,7 +154,7 @@ final class Kept {
       if (Files.isSameFile(before.data, data.toPath()) && before.reason == reason) {
         return;
       }
-      // Of the same generation, so that it is this one or was not whole.
+      // The earlier copy has the same generation, so it is the same content or was not whole.
       drop(before);
     }
     Path folder = folder(directory, pool);
@@ -176,7 +177,7 @@ final class Kept {
     }
   }
 
-  /** Lets go of a copy. */
+  /** Removes a copy. */
   synchronized void drop(Copy copy) throws IOException {
     Files.deleteIfExists(copy.data);
     Files.deleteIfExists(copy.meta);
@@ -204,11 +205,12 @@ final class Kept {
   }
 
   /**
-   * The version of a block that has the content of an entry in its first bytes: of those that are
-   * long enough the one of the least generation from the entry's on. Null if there is none.
+   * Returns the version of a block whose first bytes are the content of an entry: among the
+   * versions that are long enough, the one of the least generation from the entry's on. Null if
+   * there is none.
    *
    * <p>A version is kept whenever it is shortened or deleted. So between the entry's generation and
-   * that one there were appends alone, which leave the first bytes as they are.
+   * that of the version there were only appends, which leave the first bytes as they are.
    */
   static Held version(
       Held live, Collection<? extends Held> kept, long generation, long length) {

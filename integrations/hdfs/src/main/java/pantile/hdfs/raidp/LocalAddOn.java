@@ -17,13 +17,13 @@ import org.slf4j.LoggerFactory;
 import pantile.hdfs.RaidpCode;
 
 /**
- * An add-on in a folder: a file of tiles, and a journal that says which tile of which row lies at
- * which place and which blocks are in the rows.
+ * An add-on in a folder: a file of tiles, and a journal that records the place of each tile of each
+ * row, and the blocks in the rows.
  *
  * <p>Nothing is changed in place. A change writes new tiles to places that are free, makes them
  * durable, and then one record of the journal switches all of them together with the entries; only
- * then the old places are free. So a crash leaves the state before or behind a change, whatever of
- * it was written.
+ * then the old places are free. So a crash leaves the state before or after a change, whichever
+ * part of the change was written.
  */
 final class LocalAddOn implements AddOn {
   private static final Logger LOG = LoggerFactory.getLogger(LocalAddOn.class);
@@ -33,7 +33,7 @@ final class LocalAddOn implements AddOn {
   /** Tiles of a change that are held in memory: 4 MiB. */
   private static final int HELD_MOST = 64;
 
-  /** The journal is rewritten when it has grown to so many times the bytes of the state. */
+  /** The journal is rewritten when it has grown to this many times the bytes of the state. */
   private static final int GROWN = 4;
 
   /** Smaller journals do not count as grown. */
@@ -65,7 +65,7 @@ final class LocalAddOn implements AddOn {
   /** Reason why no more writes are possible; null while they are. */
   private IOException broken;
 
-  /** Makes an empty one. */
+  /** Creates an empty add-on. */
   static void create(Disk disk, Header header) throws IOException {
     if (Journal.exists(disk)) {
       throw new IOException("there is an add-on already");
@@ -77,13 +77,13 @@ final class LocalAddOn implements AddOn {
     return Journal.exists(disk);
   }
 
-  /** Opens the one on a disk, which is closed with it. */
+  /** Opens the add-on on a disk; closing it closes the disk. */
   LocalAddOn(Disk disk, boolean readOnly) throws IOException {
     this(disk, readOnly, JOURNAL_BYTES_LEAST, Journal.RECORD_BYTES_MOST);
   }
 
   /**
-   * Opens one with other limits.
+   * Opens the add-on with other limits.
    *
    * @param journalBytesLeast a shorter journal is not rewritten.
    * @param recordBytesMost no record of the journal is longer.
@@ -106,7 +106,7 @@ final class LocalAddOn implements AddOn {
     parity = readOnly && !disk.exists(PARITY) ? null : disk.open(PARITY);
   }
 
-  /** Writes a journal of a state alone, beside the one that is there. */
+  /** Writes a journal that has only a state, beside the present journal. */
   private static Journal.Next renew(Disk disk, AddOnState state, int recordBytesMost)
       throws IOException {
     try (Journal.Next next = new Journal.Next(disk, recordBytesMost)) {
@@ -126,7 +126,10 @@ final class LocalAddOn implements AddOn {
     return state.slots.entries();
   }
 
-  /** At most so many entries, of the blocks from one on, and the number of the last change. */
+  /**
+   * Adds at most so many entries, of blocks from an id on, to a list; returns the number of the
+   * last change.
+   */
   synchronized long entries(long from, int most, List<Entry> into) {
     into.addAll(state.slots.entries(from, most));
     return state.sequence;
@@ -137,7 +140,7 @@ final class LocalAddOn implements AddOn {
     return state.sequence;
   }
 
-  /** True if a change failed in a way that only opening it again heals. */
+  /** Returns true if a change failed in such a way that the add-on must be opened again. */
   synchronized boolean isBroken() {
     return broken != null;
   }
@@ -198,7 +201,7 @@ final class LocalAddOn implements AddOn {
     }
   }
 
-  /** True if the journal, as it is now, has a tile where this add-on has it. */
+  /** Returns true if the present journal has a tile at the same place as this add-on. */
   private boolean isStill(TileMap.Tile tile) throws IOException {
     List<AddOnState> now = new ArrayList<>();
     AddOnState.open(disk, false, recordBytesMost, now).close();
@@ -255,7 +258,7 @@ final class LocalAddOn implements AddOn {
     try {
       next = renew(disk, state, recordBytesMost);
     } catch (IOException error) {
-      // The journal that is there goes on, and is tried again when it has doubled.
+      // The present journal stays in use, and is rewritten when it has doubled.
       journalBytesFresh = journal.size() * 2 / GROWN;
       LOG.warn(
           "RAIDP: the journal of the add-on of disk {} has {} bytes and cannot be rewritten: {}",
@@ -269,7 +272,7 @@ final class LocalAddOn implements AddOn {
 
   /** See {@link AddOn.Change}: used by one thread. */
   private final class LocalChange implements Change {
-    /** A tile as it will be: at its new place, or still in memory. */
+    /** A tile of the change: at its new place, or still in memory. */
     private final class Draft {
       final int row;
       final int index;
@@ -333,7 +336,7 @@ final class LocalAddOn implements AddOn {
       }
     }
 
-    /** The tile, in memory. */
+    /** Returns a tile of the change, in memory. */
     private Draft draft(int row, int index) throws IOException {
       long key = (long) row << 32 | index;
       Draft draft = drafts.get(key);
@@ -400,7 +403,7 @@ final class LocalAddOn implements AddOn {
         try {
           journal.append(record);
         } catch (IOException error) {
-          // Whether the record is there is not known before the journal is read again.
+          // It is unknown if the record was written, until the journal is read again.
           broken = error;
           throw error;
         }
@@ -414,7 +417,10 @@ final class LocalAddOn implements AddOn {
       }
     }
 
-    /** Writes out all tiles within rows as they will be; those behind their ends go. */
+    /**
+     * Writes all tiles within the rows of the changed state; tiles behind the ends of rows are
+     * freed.
+     */
     private List<TileMap.Tile> finish(Collection<Long> removed, Collection<Entry> added)
         throws IOException {
       Map<Integer, Long> ends = new LinkedHashMap<>();

@@ -22,7 +22,9 @@ final class Missing {
     this.block = block;
   }
 
-  /** All of them, by block id, but for blocks that are being written: these are in no parity. */
+  /**
+   * Returns all missing blocks by id, except blocks that are being written, which are in no parity.
+   */
   static Map<Long, Missing> of(DistributedFileSystem files) throws IOException {
     Set<String> names = new LinkedHashSet<>();
     RemoteIterator<Path> paths = files.listCorruptFileBlocks(new Path("/"));

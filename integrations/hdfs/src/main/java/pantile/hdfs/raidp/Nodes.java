@@ -18,7 +18,7 @@ final class Nodes {
   private final Set<Integer> spares = new TreeSet<>();
 
   /**
-   * Asks the NameNode, which wants a superuser for this.
+   * Asks the NameNode, which answers only a superuser.
    *
    * @throws IOException if two nodes say that they are the same disk.
    */
@@ -50,12 +50,12 @@ final class Nodes {
     return byDisk.get(disk);
   }
 
-  /** The disks that have a live node: a copy. */
+  /** Returns a copy of the set of disks that have a live node. */
   Set<Integer> disks() {
     return new TreeSet<>(byDisk.keySet());
   }
 
-  /** The disks whose node is live and has a spare: a copy. */
+  /** Returns a copy of the set of disks whose node is live and has a spare. */
   Set<Integer> spares() {
     return new TreeSet<>(spares);
   }

@@ -12,11 +12,13 @@ import java.util.TreeMap;
 import org.apache.hadoop.io.Writable;
 
 /**
- * A step of a recovery as a node is told to carry it out: sums of blocks on disks, the unknowns in
- * them, and where the unknowns go.
+ * An order to a node to carry out a step of a recovery: sums of blocks on disks, the unknowns in
+ * them, and the storages that get the unknowns.
  */
 public final class Order implements Writable {
-  /** The items of a list at most: what a message of another node can make this one take. */
+  /**
+   * The most items of a list, which limits the memory that a message of another node can take here.
+   */
   private static final int ITEMS_MOST = 1 << 16;
 
   /** A content of a block times a coefficient, and the disk whose node has it. */
@@ -39,7 +41,7 @@ public final class Order implements Writable {
       return Arrays.asList(block, generation, length);
     }
 
-    /** The bytes that it has in a range. */
+    /** Returns the bytes that the content has in a range. */
     int bytes(long offset, int most) {
       return (int) Math.max(0, Math.min(most, length - offset));
     }
@@ -95,7 +97,7 @@ public final class Order implements Writable {
     final int disk;
     final int row;
 
-    /** Where the add-on is; empty if the node of the disk has it. */
+    /** The place of the add-on; empty if the node of the disk has it. */
     final String place;
 
     Terms known = new Terms();
@@ -117,7 +119,7 @@ public final class Order implements Writable {
     final long length;
     final int crc;
 
-    /** False for one that is solved along with others and goes nowhere. */
+    /** False for an unknown that is only solved together with others and is not written. */
     final boolean isWanted;
 
     final int disk;

@@ -12,8 +12,8 @@ import java.util.concurrent.Future;
 /**
  * The orders of recoveries that a DataNode carries out, a few at a time.
  *
- * <p>They are in memory alone: a node that is started again knows none, and is told again. An order
- * goes on when its command ends. For several threads.
+ * <p>They are only in memory: a node that is restarted knows none, and gets them again. An order
+ * goes on when its command ends. Safe for several threads.
  */
 final class Orders implements Closeable {
   /** The orders carried out at a time; others wait. */

@@ -17,15 +17,15 @@ import java.util.concurrent.ThreadLocalRandom;
  * was chosen, since its nodes report them later. For several threads.
  */
 public final class Pairs<S> {
-  /** A promise that no report confirmed for so long is void: its writer gave up. */
+  /** The time after which a promise that no report confirmed is void: its writer gave up. */
   private static final long PROMISE_MS = 60_000;
 
-  /** A node is busy above so many times the mean, and a few more. */
+  /** A node is busy if its activity is above this many times the mean, and a few more. */
   private static final int BUSY_TIMES = 2;
 
   private static final int BUSY_MORE = 2;
 
-  /** The blocks of a storage whose blocks were not counted. */
+  /** The number of blocks of a storage that were not counted. */
   public static final int UNKNOWN = -1;
 
   /** A storage that may take the block, and its node. */
@@ -88,10 +88,13 @@ public final class Pairs<S> {
     }
   }
 
-  /** Superchunks that were chosen, by the end with the lower number: the blocks they will have. */
+  /** The blocks that chosen superchunks will have, by the end with the lower number. */
   private final Map<StorageName, Promise> promises = new ConcurrentHashMap<>();
 
-  /** Returns both storages of a superchunk, the writer's first; none if there is none. */
+  /**
+   * Returns both storages of the chosen superchunk, the writer's first; an empty list if there is
+   * none.
+   */
   public List<S> choose(Map<StorageName, End<S>> ends, long nowMs) {
     double busy = busyFrom(ends.values());
     End<S> best = null;

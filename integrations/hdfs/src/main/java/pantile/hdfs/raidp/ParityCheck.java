@@ -13,10 +13,10 @@ import pantile.hdfs.RaidpCode;
  * Compares a disk with its add-on, byte by byte: which blocks are in parity, and whether parity is
  * their sum.
  *
- * <p>It holds true of a disk at rest. It changes nothing.
+ * <p>The result is right for a disk at rest. The check changes nothing.
  */
 final class ParityCheck {
-  /** More are counted, and not said. */
+  /** The most faults that are printed; further ones are only counted. */
   private static final int SAID_MOST = 20;
 
   private final AddOn addOn;
@@ -41,7 +41,7 @@ final class ParityCheck {
     }
   }
 
-  /** Looks at everything; how many faults there are. */
+  /** Checks the disk; returns the number of faults. */
   int run() throws IOException {
     Map<Integer, List<Entry>> rows = new TreeMap<>();
     Map<Long, Entry> entries = new TreeMap<>();
@@ -72,7 +72,7 @@ final class ParityCheck {
     return faults;
   }
 
-  /** Compares a row, if all of it is there; the bytes that were compared. */
+  /** Compares a row if all of its blocks are present; returns the number of compared bytes. */
   private long row(int row, List<Entry> entries) throws IOException {
     List<BlockReader> readers = new ArrayList<>();
     try {
@@ -99,7 +99,8 @@ final class ParityCheck {
 
   private long compare(int row, List<Entry> entries, List<BlockReader> readers, long length)
       throws IOException {
-    // With a tile behind the end: nothing must be left there of longer blocks that went.
+    // One tile behind the end is compared as well: no bytes of longer blocks that were taken out
+    // may be left there.
     long end = (length / Header.TILE_BYTES + 2) * Header.TILE_BYTES;
     for (long offset = 0; offset < end; offset += BlockReader.PIECE) {
       int bytes = (int) Math.min(BlockReader.PIECE, end - offset);

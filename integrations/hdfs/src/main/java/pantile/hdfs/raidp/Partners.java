@@ -27,12 +27,15 @@ class Partners implements Closeable {
   private final Map<Integer, Peer> peers = new HashMap<>();
   private final Map<Integer, DatanodeInfo> known = new HashMap<>();
 
-  /** The array of a name in the file system of a configuration. */
+  /** Finds nodes of the named array in the file system of a configuration. */
   Partners(Configuration conf, String array) {
     this(conf, array, null);
   }
 
-  /** The array of a name in a file system, which its user closes; null for the configuration's. */
+  /**
+   * Finds nodes of the named array in a file system, which the caller closes; null stands for the
+   * file system of the configuration.
+   */
   Partners(Configuration conf, String array, DistributedFileSystem files) {
     this.conf = conf;
     this.array = array;
@@ -40,7 +43,7 @@ class Partners implements Closeable {
     ownsFiles = files == null;
   }
 
-  /** Of the array of a DataNode; null for none. */
+  /** Returns the partners of a DataNode in its array; null for none. */
   static Partners of(DataNode node, Settings settings) {
     return node == null ? null : new Partners(node.getConf(), settings.array);
   }
@@ -62,7 +65,7 @@ class Partners implements Closeable {
     return peer;
   }
 
-  /** The node of a disk, as {@link #of} finds it. */
+  /** Returns the node of a disk, as {@link #of} finds it. */
   synchronized DatanodeInfo node(int disk) throws IOException {
     if (nodes == null || System.nanoTime() - since > FRESH_MS * 1_000_000) {
       look();
@@ -94,7 +97,7 @@ class Partners implements Closeable {
     return files;
   }
 
-  /** A node did not answer: the NameNode is asked again where it is. */
+  /** Records that a node did not answer: the NameNode is asked again for its address. */
   synchronized void failed(int disk) {
     Peer peer = peers.remove(disk);
     if (peer != null) {

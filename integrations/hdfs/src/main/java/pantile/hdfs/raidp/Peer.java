@@ -20,7 +20,7 @@ import org.apache.hadoop.security.UserGroupInformation;
 /**
  * Asks another DataNode of the array.
  *
- * <p>An IOException says that the node cannot answer now, never that something is gone.
+ * <p>An IOException means that the node cannot answer now, never that a block is gone.
  */
 final class Peer implements Closeable {
   /** The answer of {@link #generations} for an entry whose content the disk does not have. */
@@ -29,7 +29,10 @@ final class Peer implements Closeable {
   /** Items of a list in one call. */
   static final int ITEMS_MOST = 16_384;
 
-  /** A node that is silent for so long cannot answer; one that sums waits for others meanwhile. */
+  /**
+   * Time of silence after which a node cannot answer; a node that makes a sum waits for other nodes
+   * meanwhile.
+   */
   private static final int SILENCE_MS = 10_000;
 
   private static final int SUM_SILENCE_MS = 30_000;
@@ -45,12 +48,12 @@ final class Peer implements Closeable {
     this.patient = patient;
   }
 
-  /** Of a DataNode; nothing is sent yet. */
+  /** Returns the peer at a DataNode; nothing is sent yet. */
   static Peer of(DatanodeInfo node, Configuration conf) throws IOException {
     return of(NetUtils.createSocketAddr(node.getIpcAddr(false)), conf);
   }
 
-  /** At the address of a DataNode's IPC server. */
+  /** Returns the peer at the address of a DataNode's IPC server. */
   static Peer of(InetSocketAddress address, Configuration conf) throws IOException {
     Configuration impatient = new Configuration(conf);
     impatient.setInt("ipc.client.connect.max.retries", 0);
@@ -73,7 +76,7 @@ final class Peer implements Closeable {
         silenceMs);
   }
 
-  /** Has Hadoop's RPC write arguments by itself, without generated classes. */
+  /** Makes Hadoop's RPC serialize arguments by itself, without generated classes. */
   @SuppressWarnings("deprecation") // For new protocols of Hadoop's own, which generate them.
   private static void useEngine(Configuration conf) {
     RPC.setProtocolEngine(
@@ -94,7 +97,7 @@ final class Peer implements Closeable {
     T run() throws IOException;
   }
 
-  /** Makes a call, again if the connection was one to a node that has started again since. */
+  /** Makes a call, and repeats it if the connection was to a node that was restarted since. */
   private static <T> T call(Call<T> call) throws IOException {
     try {
       return call.run();

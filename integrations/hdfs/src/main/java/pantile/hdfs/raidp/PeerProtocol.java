@@ -18,7 +18,10 @@ public interface PeerProtocol extends VersionedProtocol {
   /** The numbers of a replica: id, generation, length, partner. */
   int REPLICA_NUMBERS = 4;
 
-  /** The numbers of a block's place: the partner of the disk, -1 for none; 1 if it is there. */
+  /**
+   * The numbers of a block's place: the partner of the disk, -1 for none; 1 if the disk has the
+   * block.
+   */
   int PLACE_NUMBERS = 2;
 
   /** The numbers of an entry: id, generation, length, partner, row, CRC-32. */
@@ -26,11 +29,14 @@ public interface PeerProtocol extends VersionedProtocol {
 
   /**
    * The least generation of each block that the node's parity has or may get; {@code
-   * Long.MAX_VALUE} for none. Kept copies of lower generations are not needed by it.
+   * Long.MAX_VALUE} for none. The node does not need kept copies of lower generations.
    */
   ArrayPrimitiveWritable counts(long[] blocks) throws IOException;
 
-  /** The superchunk of the disk that has each block, or whose parity counts it. */
+  /**
+   * Returns, for each block, the superchunk of the disk that has the block, or whose parity counts
+   * it.
+   */
   ArrayPrimitiveWritable places(long[] blocks) throws IOException;
 
   /** The generation of the version that has an entry's content, for each; -1 if there is none. */
@@ -42,15 +48,15 @@ public interface PeerProtocol extends VersionedProtocol {
       throws IOException;
 
   /**
-   * A partial sum: a range of the sum of terms, which the node reads from the disks that have them.
-   * Nothing if the node makes as many sums as it can already.
+   * Returns a partial sum: a range of the sum of terms, which the node reads from the disks that
+   * have them. The result is empty if the node already makes as many sums as it can.
    */
   ArrayPrimitiveWritable sum(Order.Terms terms, long offset, int bytes) throws IOException;
 
   /** Bytes of a row of the node's own add-on. */
   ArrayPrimitiveWritable parity(int row, long offset, int bytes) throws IOException;
 
-  /** Starts an order, or tells how far it is: the words of {@link Outcome}. */
+  /** Starts an order, or returns its progress: the words of {@link Outcome}. */
   String[] rebuild(Order order) throws IOException;
 
   /** The state of disk and add-on: names and values in turn. */
@@ -62,7 +68,9 @@ public interface PeerProtocol extends VersionedProtocol {
   /** Entries of blocks with ids above one, in ascending order; at most so many. */
   ArrayPrimitiveWritable entries(long above, int most) throws IOException;
 
-  /** Has entries taken out whose block is neither on the disk nor kept; how many there are. */
+  /**
+   * Starts to take out entries whose block is neither on the disk nor kept; returns their number.
+   */
   int forget() throws IOException;
 
   /** Has the node send a full block report, so that the NameNode deletes blocks without a file. */

@@ -40,7 +40,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   private final Rebuilder rebuilder;
   private final Orders orders;
 
-  /** Sums that may be made at a time: the IPC server's other threads answer reads. */
+  /** Permits for sums at a time; the other threads of the IPC server stay free for reads. */
   private final Semaphore sums;
 
   private int absent;
@@ -335,7 +335,9 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     return keeper.behind();
   }
 
-  /** Counted at most once a minute: all entries are looked up. */
+  /**
+   * Returns the number, which is computed at most once a minute, because all entries are looked up.
+   */
   @Override
   public synchronized int getBlocksInParityAlone() {
     if (absentSince == 0 || System.nanoTime() - absentSince > FRESH_NS) {

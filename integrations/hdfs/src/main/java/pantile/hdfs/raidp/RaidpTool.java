@@ -76,7 +76,7 @@ public final class RaidpTool {
     }
   }
 
-  /** Looks at the whole array, by asking its DataNodes. */
+  /** Runs a command on the whole array, by asking its DataNodes. */
   private static int look(
       Configuration conf, String command, List<String> arguments, PrintStream out)
       throws IOException {

@@ -32,26 +32,26 @@ import pantile.hdfs.RaidpCode;
 import pantile.hdfs.Replica;
 
 /**
- * Carries out orders, on a DataNode or in the command: sums rows up window by window, solves, and
- * gives what was lost to DataNodes.
+ * Carries out orders, on a DataNode or in the command: sums rows up window by window, solves them,
+ * and writes the lost blocks to DataNodes.
  *
- * <p>The nodes that have a row's blocks share its sums: each makes one part of the window, of the
- * blocks of all, and sends that partial sum. So of a row of n blocks each node sends and gets some
- * one block, and the one that rebuilds gets one.
+ * <p>The nodes that have a row's blocks share its sums: each node computes one part of the window
+ * from the blocks of all nodes, and sends that partial sum. So for a row of n blocks each node
+ * sends and receives about one block, and the node that rebuilds receives one.
  *
- * <p>For several threads. Memory: for each order that runs at most {@link #ORDER_BYTES}, and for each
- * sum {@link #READS_MOST} times {@link #PART_BYTES}.
+ * <p>Safe for several threads. Memory: for each order that runs at most {@link #ORDER_BYTES}, and
+ * for each sum {@link #READS_MOST} times {@link #PART_BYTES}.
  */
 final class Rebuilder implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Rebuilder.class);
 
-  /** The bytes of a partial sum: what a node answers with at a time. */
+  /** The bytes of a partial sum, which is one answer of a node. */
   private static final int PART_BYTES = 256 * 1024;
 
   /** The terms that are read at once. */
   private static final int READS_MOST = 16;
 
-  /** The parts begin at multiples of this: where HDFS's checksums begin. */
+  /** The parts begin at multiples of this number, at which HDFS's checksums begin. */
   private static final int PART_STEP = 4096;
 
   private static final int ORDER_BYTES = 16 << 20;
@@ -61,7 +61,7 @@ final class Rebuilder implements Closeable {
     void read(Order.Term term, long offset, ByteBuffer to) throws IOException;
   }
 
-  /** Opens the add-on of a row that has a place. */
+  /** Opens the add-on of a row, if the order has the place of that add-on. */
   interface Opening {
     AddOn open(Order.Row row, Deque<Closeable> open) throws IOException;
   }
@@ -182,7 +182,7 @@ final class Rebuilder implements Closeable {
         try {
           one.close();
         } catch (IOException error) {
-          // What was read or written does not depend on it.
+          // A connection that does not close changes no read or written bytes.
           LOG.debug("a connection of an order did not close", error);
         }
       }
@@ -256,7 +256,7 @@ final class Rebuilder implements Closeable {
           }
         }
       }
-      // None is finished before all are known to be right.
+      // No target is finished before all targets are known to be right.
       for (Target target : targets) {
         if (target != null) {
           target.check();
@@ -276,7 +276,7 @@ final class Rebuilder implements Closeable {
       }
     }
 
-    /** Fills a window with a row's parity without its known blocks. */
+    /** Fills a window with a row's parity minus its known blocks. */
     private void sum(Order.Row row, long offset, ByteBuffer sum) throws IOException {
       int bytes = sum.remaining();
       List<Order.Term> here = new ArrayList<>();
@@ -399,7 +399,10 @@ final class Rebuilder implements Closeable {
         }
       }
 
-      /** The node does not say whether it took the block: its last byte is read back. */
+      /**
+       * Finishes the block. The node does not report whether it accepted the block, so its last
+       * byte is read back.
+       */
       void finish() throws IOException {
         writer.finish();
         try (BlockReader reader =

@@ -29,12 +29,13 @@ import pantile.hdfs.RaidpCode;
 import pantile.hdfs.Triples;
 
 /**
- * The command `raidp recover`: has the blocks rebuilt whose both disks failed, from the add-ons of
+ * The command `raidp recover`: blocks whose two disks both failed are rebuilt from the add-ons of
  * the failed disks and the mirrors of their other blocks.
  *
  * <p>It plans and gives orders; DataNodes carry them out, each with its share. Orders that need an
- * add-on in a folder are carried out here. It keeps no state: what is to be done is what the
- * NameNode misses. Ended at any moment and started again, it goes on with what is still missing.
+ * add-on in a folder are carried out here. It keeps no state: the work is the list of blocks that
+ * the NameNode misses. If it is ended at any moment and started again, it goes on with the blocks
+ * that are still missing.
  */
 final class Recover {
   private static final String USAGE =
@@ -66,7 +67,7 @@ final class Recover {
 
   private static final int POLL_MS_MOST = 1_000;
 
-  /** In the place of a disk's number: orders that are carried out here. */
+  /** Stands for the disk of orders that are carried out in this process. */
   private static final int HERE = -1;
 
   private final Configuration conf;
@@ -159,7 +160,7 @@ final class Recover {
     }
   }
 
-  /** Opens all add-ons, again if they are open: a folder shows its content at the opening. */
+  /** Opens all add-ons, also those that are open: a folder is read as it was when it was opened. */
   private void open(Map<Integer, AddOn> addOns) throws IOException {
     for (Map.Entry<Integer, String> place : options.places.entrySet()) {
       AddOn before = addOns.put(place.getKey(), AddOns.read(place.getValue(), place.getKey()));
@@ -214,7 +215,7 @@ final class Recover {
     Pairs.costsOfHosts(ends).forEach(out::println);
   }
 
-  /** The header that all add-ons share, but for the disk. */
+  /** Returns the header that all add-ons share, except for the disk. */
   private static Header agree(Map<Integer, AddOn> addOns) throws IOException {
     Header first = null;
     for (Map.Entry<Integer, AddOn> addOn : addOns.entrySet()) {
@@ -252,7 +253,7 @@ final class Recover {
         "rebuilt " + wave.rebuilt.size() + " blocks: read " + wave.bytesFromMirrors
             + " bytes from mirrors and " + wave.bytesFromAddOns + " from add-ons, wrote "
             + wave.bytesWritten + "; on " + wave.executors.size() + " nodes");
-    // DataNodes report to the NameNode what they have by and by.
+    // DataNodes report new blocks to the NameNode with a delay.
     Map<Long, Missing> left = Missing.of(files);
     long end = System.nanoTime() + REPORT_MS * 1_000_000L;
     while (left.keySet().stream().anyMatch(wave.rebuilt::contains) && System.nanoTime() < end) {
@@ -276,7 +277,7 @@ final class Recover {
     }
   }
 
-  /** No storage can take a block; to try again at once is of no use. */
+  /** Error: no storage can take a block, so there is no reason to try again at once. */
   private static final class NoNode extends IOException {
     private static final long serialVersionUID = 1;
 
@@ -285,7 +286,7 @@ final class Recover {
     }
   }
 
-  /** Plans and has it carried out, again and again, until nothing more can be done. */
+  /** Plans steps and has them carried out, repeatedly, until no further step is possible. */
   private final class Wave implements Closeable {
     final Set<Long> rebuilt = new HashSet<>();
     final Set<Integer> executors = new TreeSet<>();
@@ -307,7 +308,7 @@ final class Recover {
     private final Random random = new Random();
     private Set<Long> uncovered = new HashSet<>();
 
-    /** The spare that got a block last. */
+    /** A counter by which spares take turns. */
     private int turn = random.nextInt(RaidpCode.DISKS_MOST);
 
     Wave(Partners partners, RaidpCode code, Header header, Map<Integer, AddOn> addOns) {
@@ -335,7 +336,7 @@ final class Recover {
           && NetUtils.isLocalAddress(NetUtils.createSocketAddr(node.getXferAddr()).getAddress());
     }
 
-    /** Asks the NameNode for live nodes and missing blocks, so that both are of one moment. */
+    /** Asks the NameNode for live nodes and missing blocks at the same moment. */
     void look() throws IOException {
       nodes = partners.look();
       for (int again = 0; ; again++) {
@@ -437,7 +438,7 @@ final class Recover {
       }
     }
 
-    /** Says what a node has to do for a step. */
+    /** Returns the order to a node for a step. */
     private Order order(RecoveryPlan.Step step) throws IOException {
       Order order = new Order();
       order.number = random.nextLong();
@@ -628,7 +629,7 @@ final class Recover {
           + " disks" + lacking();
     }
 
-    /** Counts the blocks whose lack makes rows say nothing. */
+    /** Returns, in words, the number of blocks whose absence makes rows unusable. */
     private String lacking() {
       int gone = sources.gone().size();
       return gone == 0

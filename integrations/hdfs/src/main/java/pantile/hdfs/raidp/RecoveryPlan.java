@@ -15,13 +15,14 @@ import java.util.TreeMap;
 import pantile.hdfs.Equations;
 
 /**
- * Rows of add-ons that give back lost blocks now.
+ * The rows of add-ons from which lost blocks can be computed now.
  *
  * <p>A row of an add-on is an equation: its parity is the sum of its blocks. A block whose copies
- * are both lost is an unknown, and is in a row of each of its two disks, seldom the same. Rows with
- * one unknown are solved by themselves. If every row has more, rows and unknowns form cycles, which
- * the native library solves as a whole; a row with an unknown that is in no other row says nothing
- * about others and waits. Solved blocks make other rows solvable: plan again.
+ * are both lost is an unknown. It is in one row of each of its two disks, seldom of the same
+ * number. Rows with one unknown are solved one by one. If every row has more unknowns, rows and
+ * unknowns form cycles, which the native library solves as one system. A row with an unknown that
+ * is in no other row does not help to find others, and waits. Solved blocks make other rows
+ * solvable, so the caller plans again.
  */
 final class RecoveryPlan {
   /** A row of a disk's add-on. */
@@ -41,7 +42,7 @@ final class RecoveryPlan {
     }
   }
 
-  /** One content of a block that cannot be read anywhere. */
+  /** An unknown: one content of a block that no disk has. */
   static final class Unknown {
     final long blockId;
     final long generation;
@@ -59,7 +60,7 @@ final class RecoveryPlan {
     }
   }
 
-  /** Rows that together determine as many unknowns. */
+  /** A step: rows that together determine as many unknowns. */
   static final class Step {
     final List<Row> rows;
     final List<Unknown> unknowns;
@@ -116,7 +117,7 @@ final class RecoveryPlan {
   private final Map<List<Integer>, Integer> failures;
 
   /**
-   * Plans.
+   * Plans the steps that can be done now.
    *
    * @param addOns the entries of the add-ons of failed disks, by disk.
    * @param wanted the blocks that the NameNode misses, by block id.
@@ -144,7 +145,8 @@ final class RecoveryPlan {
               row.known.add(entry);
               continue;
             }
-            // A block of another generation or length has other content, which no disk has either.
+            // An entry of another generation or length has another content of the block, which no
+            // disk has either.
             boolean isIt =
                 want != null && want.generation == entry.generation && want.length == entry.length;
             Unknown unknown =
@@ -166,7 +168,10 @@ final class RecoveryPlan {
     }
   }
 
-  /** Rows with one unknown; of two rows with the same one, that of the disk with less to do. */
+  /**
+   * Adds steps of rows with one unknown; of two rows with the same unknown, the one of the disk
+   * with fewer steps.
+   */
   private void single() {
     Map<Integer, Integer> load = new TreeMap<>();
     Comparator<Row> least =

@@ -11,10 +11,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Lets go of kept copies that neither the disk's own add-on nor the partner's counts any more.
+ * Removes kept copies that neither the disk's own add-on nor the partner's counts any more.
  *
- * <p>A thread of its own asks the partners. One that does not answer, or whose add-on is not open,
- * counts everything.
+ * <p>A thread asks the partners. A partner that does not answer, or whose add-on is not open, is
+ * assumed to count every copy.
  */
 final class Releasing implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Releasing.class);
@@ -25,10 +25,10 @@ final class Releasing implements Closeable {
    */
   private static final long FORGOTTEN_MS = 300_000;
 
-  /** A partner is asked for reports this seldom. */
+  /** The least time between two requests to a partner for a report. */
   private static final long REPORT_MS = 1_800_000;
 
-  /** Done before each round. */
+  /** Work that is done before each round. */
   interface Chore {
     void run() throws IOException;
   }
@@ -37,7 +37,7 @@ final class Releasing implements Closeable {
   private final DiskReplicas replicas;
   private final Chore chore;
 
-  /** Null if there is no network: nothing is let go of then. */
+  /** The other disks' nodes; null without a network, and then no copy is removed. */
   private final Partners partners;
 
   private final Thread thread = new Thread(this::work, "RAIDP kept copies");
@@ -109,7 +109,7 @@ final class Releasing implements Closeable {
     silent = failed;
   }
 
-  /** True while the disk's own add-on counts a copy, or does not say. */
+  /** Returns true while the disk's own add-on counts a copy, or cannot answer. */
   private boolean isOwn(Kept.Copy copy) {
     try {
       return keeper.entryGeneration(copy.blockId()) <= copy.generation();

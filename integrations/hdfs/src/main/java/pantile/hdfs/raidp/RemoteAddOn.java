@@ -15,10 +15,10 @@ import org.apache.hadoop.net.NetUtils;
 /**
  * An add-on that another node keeps.
  *
- * <p>A failed connection fails its calls; the next call makes a new one. Each change names the
- * number of the last change that its user knows, from {@link #entries} or by its own commit, and is
- * refused if there was another since. So after a commit whose answer was lost nothing can be
- * changed before the entries were read again; they have that commit, or it never happens.
+ * <p>Calls on a failed connection fail; the next call connects again. Each change has the number of
+ * the last change that the caller knows, from {@link #entries} or by its own commit, and is refused
+ * if there was another change since. So after a commit whose answer was lost, no change is possible
+ * before the entries are read again. These entries have that commit, or it never happens.
  */
 final class RemoteAddOn implements AddOn {
   private static final int CONNECT_MS = 10_000;
@@ -29,17 +29,20 @@ final class RemoteAddOn implements AddOn {
   private final Semaphore turn = new Semaphore(1);
   private volatile Header header;
 
-  /** The number of the last change that the user knows. */
+  /** The number of the last change that the caller knows. */
   private long base;
 
   private Wire wire;
 
-  /** Of the connection, also while it is being made. */
+  /** The socket of the connection, also while it is being made. */
   private volatile Socket socket;
 
   private volatile boolean closed;
 
-  /** The add-on of a disk; {@code wanted} (made if there is none), or null to read only. */
+  /**
+   * Opens the add-on of a disk; {@code wanted} is the header of an add-on that is created if there
+   * is none, or null to read only.
+   */
   RemoteAddOn(InetSocketAddress address, int disk, Header wanted) throws IOException {
     this.address = address;
     this.disk = disk;
@@ -49,7 +52,7 @@ final class RemoteAddOn implements AddOn {
     }
   }
 
-  /** Connects if need be; the number of the last change at that moment. */
+  /** Connects if necessary; returns the number of the last change at that moment. */
   private long connect() throws IOException {
     if (closed) {
       throw new IOException("the add-on is closed");
@@ -92,7 +95,7 @@ final class RemoteAddOn implements AddOn {
       try {
         wire.close();
       } catch (IOException ignored) {
-        // It is of no use any more.
+        // The failed connection is not used any more.
       }
       wire = null;
     }
@@ -140,7 +143,7 @@ final class RemoteAddOn implements AddOn {
     }
   }
 
-  /** Adds entries of blocks from one on; the number of the last change. */
+  /** Adds entries of blocks from an id on to a list; returns the number of the last change. */
   private long page(long from, List<Entry> into) throws IOException {
     DataInputStream answer = ask(Wire.ENTRIES, to -> to.writeLong(from));
     long sequence = answer.readLong();
@@ -188,7 +191,7 @@ final class RemoteAddOn implements AddOn {
     }
   }
 
-  /** Ends calls that wait for the other node, too, without waiting for it. */
+  /** Closes the connection, which also ends calls that wait for the other node. */
   @Override
   public void close() {
     closed = true;

@@ -25,7 +25,8 @@ import pantile.hdfs.Replica;
  * Gives a DataNode a replica of a block that the NameNode knows, by the protocol with which
  * DataNodes give them to each other: the receiver finalizes it and reports it.
  *
- * <p>Nothing is there until {@link #finish}; a writer that is closed before leaves nothing behind.
+ * <p>The node has no replica before {@link #finish}; a writer that is closed earlier leaves nothing
+ * behind.
  */
 final class ReplicaWriter implements Closeable {
   private static final int TIMEOUT_MS = 60_000;
@@ -52,7 +53,7 @@ final class ReplicaWriter implements Closeable {
         new byte
             [PacketHeader.PKT_MAX_HEADER_LEN
                 + CHUNKS * (checksum.getBytesPerChecksum() + checksum.getChecksumSize())];
-    // A plain one has no channel, which Hadoop's streams want.
+    // A plain socket has no channel, which Hadoop's streams need.
     socket = NetUtils.getDefaultSocketFactory(files.getConf()).createSocket();
     try {
       NetUtils.connect(socket, Replica.address(client, node), TIMEOUT_MS);
@@ -61,7 +62,7 @@ final class ReplicaWriter implements Closeable {
       out =
           new DataOutputStream(
               new BufferedOutputStream(NetUtils.getOutputStream(socket, TIMEOUT_MS), 1 << 16));
-      // Without a client's name it is the transfer of a finished block.
+      // Without the name of a client, the operation is the transfer of a finished block.
       new Sender(out)
           .writeBlock(
               block,

@@ -25,7 +25,7 @@ final class Settings {
   final int disks;
   final int disk;
 
-  /** A folder by its absolute path, or {@code host:port}. */
+  /** The place of the add-on: a folder by its absolute path, or {@code host:port}. */
   final String addOn;
 
   final long addOnBytes;
@@ -65,7 +65,7 @@ final class Settings {
   }
 
   /**
-   * The settings of a DataNode.
+   * Reads the settings of a DataNode.
    *
    * @throws IOException if a setting is missing or wrong, or lets HDFS make changes that parity
    *     cannot follow; the message has the setting to change.
@@ -139,7 +139,7 @@ final class Settings {
     }
   }
 
-  /** Of the add-on when it is made. */
+  /** Returns the header with which the add-on is created. */
   Header header(String pool) {
     return new Header(array, disks, disk, (int) (addOnBytes / Header.TILE_BYTES), pool);
   }

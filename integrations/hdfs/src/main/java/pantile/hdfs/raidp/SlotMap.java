@@ -30,7 +30,10 @@ final class SlotMap {
 
   private final NavigableMap<Long, Entry> byBlock = new TreeMap<>();
 
-  /** Those that have blocks: a row's number, which another node may have sent, takes no memory. */
+  /**
+   * The rows that have blocks. Empty rows take no memory, because another node may send any row
+   * number.
+   */
   private final NavigableMap<Integer, Row> rows = new TreeMap<>();
 
   /** A copy of all entries. */
@@ -38,7 +41,9 @@ final class SlotMap {
     return new ArrayList<>(byBlock.values());
   }
 
-  /** At most so many entries, of the blocks from one on, in the order of their ids: a copy. */
+  /**
+   * Returns a copy of at most so many entries, of blocks from an id on, in the order of their ids.
+   */
   List<Entry> entries(long from, int most) {
     List<Entry> some = new ArrayList<>();
     for (Entry entry : byBlock.tailMap(from, true).values()) {
@@ -86,7 +91,10 @@ final class SlotMap {
     return rows.values().stream().mapToLong(row -> row.length).max().orElse(0);
   }
 
-  /** The bytes of rows in which a superchunk has no block: room that costs no parity. */
+  /**
+   * Returns the bytes of rows in which a superchunk has no block: space that needs no further
+   * parity.
+   */
   long slack(int partner) {
     return rows.values().stream()
         .filter(row -> !row.slots.containsKey(partner))
@@ -95,8 +103,8 @@ final class SlotMap {
   }
 
   /**
-   * The row for a new block of a superchunk: the shortest that is long enough, else the longest
-   * that is shorter, so that parity grows least. Cost: all rows are looked at.
+   * Returns the row for a new block of a superchunk: the shortest row that is long enough, else the
+   * longest that is shorter, so that parity grows least. Cost: all rows are looked at.
    */
   int choose(int partner, long length) {
     int best = -1;
@@ -119,7 +127,7 @@ final class SlotMap {
   }
 
   /**
-   * Whether a change can be: blocks that leave are there, and those that come find their slots
+   * Checks that a change is possible: removed blocks are present, and the slots of added blocks are
    * free.
    *
    * @throws IOException if not, with the reason.

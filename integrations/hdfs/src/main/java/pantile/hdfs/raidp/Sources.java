@@ -19,10 +19,10 @@ import java.util.function.Function;
 /**
  * Disks that still have the blocks of rows: as a replica, or kept since it was deleted or changed.
  *
- * <p>The disk of a block's mirror is asked first, then its own, then all others, which may have it
- * in their spare. A block is gone only if all disks said so that have a live node; one that does not
- * answer says nothing. What was asked is asked again if one of the block's two disks has a live node
- * that had none.
+ * <p>The disk of a block's mirror is asked first, then the block's own disk, then all others, which
+ * may have it in their spare. A block is gone only if all disks with a live node said so; a disk
+ * that does not answer decides nothing. A block is asked for again if one of its two disks has a
+ * live node now and had none before.
  */
 final class Sources {
   /** Asks the node of a disk, as {@link Peer#generations}. */
@@ -44,7 +44,10 @@ final class Sources {
 
   private final Ask ask;
 
-  /** By content: all entries of it, of either disk's add-on, are found at the same places. */
+  /**
+   * The disk of each known content. All entries of a content, in either disk's add-on, are read
+   * from the same disk.
+   */
   private final Map<List<Long>, Integer> known = new HashMap<>();
 
   /** Contents that are gone, with the disks that had no live node to be asked. */
@@ -57,12 +60,12 @@ final class Sources {
     this.ask = ask;
   }
 
-  /** Which disk to read an entry from; null if that is not known. */
+  /** Returns the disk to read an entry from; null if that is not known. */
   Integer of(Entry entry) {
     return known.get(entry.content());
   }
 
-  /** Has a content asked for again, of which reading failed. */
+  /** Forgets the disk of a content whose read failed, so that it is asked for again. */
   void doubt(List<Long> content) {
     known.remove(content);
   }
@@ -117,7 +120,7 @@ final class Sources {
     }
   }
 
-  /** Asks disks, all at once; removes what one of them has from a list. */
+  /** Asks disks, all at once, and removes the entries that one of them has from a list. */
   private void find(
       List<Asked> left, Set<Integer> live, Function<Asked, Set<Integer>> disksOf) {
     Map<Integer, List<Asked>> ofDisks = new TreeMap<>();

@@ -17,12 +17,12 @@ import java.util.UUID;
 public final class StorageName {
   private static final String PREFIX = "DS-";
 
-  /** Version and variant of a UUID whose content is the maker's own. */
+  /** Version and variant of a UUID with custom content. */
   private static final long VERSION = 0x8000;
 
   private static final long VARIANT = 0x8000;
 
-  /** 48 bits that stand for the array. */
+  /** 48 bits of the hash of the array's name. */
   public final long array;
 
   /** The disk that the directory is on. */
@@ -37,12 +37,14 @@ public final class StorageName {
     this.partner = partner;
   }
 
-  /** The storage on a disk of a named array that is paired with one on the partner. */
+  /**
+   * Returns the name of the storage on a disk of an array that is paired with one on the partner.
+   */
   public static StorageName of(String array, int disk, int partner) {
     return new StorageName(digest(array), disk, partner);
   }
 
-  /** The name that a storage id spells; null if it is none of RAIDP. */
+  /** Returns the name in a storage id; null if the id is none of RAIDP. */
   public static StorageName parse(String storageId) {
     if (storageId == null || !storageId.startsWith(PREFIX)) {
       return null;
@@ -67,8 +69,8 @@ public final class StorageName {
   }
 
   /**
-   * True for a disk's spare: the storage that is paired with its own disk. It takes copies of blocks
-   * whose place is on a disk without a live node.
+   * Returns true for a disk's spare, the storage that is paired with its own disk. It takes copies
+   * of blocks whose place is on a disk without a live node.
    */
   public boolean isSpare() {
     return disk == partner;

@@ -17,7 +17,7 @@ import java.util.TreeMap;
  * threads.
  */
 final class TileMap {
-  /** No place: the tile is zeros. */
+  /** The place of a tile of zeros, which is not stored. */
   static final int NOWHERE = -1;
 
   /** A tile of a row: its place in the parity file and its CRC-32. */
@@ -71,7 +71,7 @@ final class TileMap {
   private final Map<Integer, Row> rows = new TreeMap<>();
   private int free;
 
-  /** No place below it is free. */
+  /** A place below which no place is free. */
   private int lowest;
 
   TileMap(int places) {
@@ -127,7 +127,7 @@ final class TileMap {
     }
   }
 
-  /** Gives back a place that no tile has. */
+  /** Frees a place that no tile has. */
   void giveBack(int place) {
     if (taken.get(place)) {
       taken.clear(place);
@@ -137,7 +137,7 @@ final class TileMap {
   }
 
   /**
-   * Puts a tile where it says, or nowhere; the place it had is free.
+   * Records a tile at its new place, or as zeros; its earlier place is freed.
    *
    * @throws IOException if there is no such tile or place.
    */

@@ -7,8 +7,8 @@ import org.apache.hadoop.hdfs.server.datanode.fsdataset.VolumeChoosingPolicy;
 import org.apache.hadoop.util.DiskChecker.DiskOutOfSpaceException;
 
 /**
- * Takes the volume that the NameNode chose: it is a superchunk, and its mirror takes the other
- * copy.
+ * Chooses the volume that the NameNode chose: that volume is a superchunk, and its mirror gets the
+ * other copy.
  *
  * <p>It is named in {@code dfs.datanode.fsdataset.volume.choosing.policy}.
  */

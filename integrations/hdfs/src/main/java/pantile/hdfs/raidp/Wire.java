@@ -14,7 +14,7 @@ import java.net.Socket;
 import org.apache.hadoop.net.NetUtils;
 
 /**
- * Messages between an add-on's server and who uses it: a length, a code, a body.
+ * Messages between an add-on's server and its clients: a length, a code, a body.
  *
  * <p>The code is an operation in a request, and {@link #GOOD} or {@link #REFUSED} in an answer; the
  * body of a refusal is a sentence.
@@ -36,13 +36,16 @@ final class Wire implements Closeable {
   static final byte GOOD = 0;
   static final byte REFUSED = 1;
 
-  /** A fold or read of the most bytes, or a page of entries, with the bytes around them. */
+  /**
+   * The most bytes of a message: a fold or read of the most bytes, or a page of entries, with the
+   * bytes around them.
+   */
   private static final int MESSAGE_BYTES_MOST = AddOn.BYTES_MOST + 4096;
 
-  /** Entries of an answer; those behind them are asked for by the next block's id. */
+  /** Entries of one answer; the entries behind them are requested by the next block id. */
   static final int PAGE_ENTRIES = AddOn.BYTES_MOST / Entry.BYTES;
 
-  /** A side that is silent for so long in the middle of something is taken for dead. */
+  /** Time of silence in the middle of a message after which the other side counts as dead. */
   private static final int SILENCE_MS = 60_000;
 
   private final Socket socket;
@@ -52,7 +55,7 @@ final class Wire implements Closeable {
   /** The code of the last message that came. */
   byte code;
 
-  /** Waits for as long as it takes. */
+  /** Makes a wire without time limits. */
   Wire(Socket socket) throws IOException {
     this(socket, socket.getInputStream(), socket.getOutputStream());
   }
@@ -65,7 +68,7 @@ final class Wire implements Closeable {
     this.out = new DataOutputStream(new BufferedOutputStream(out, 1 << 16));
   }
 
-  /** Limits waiting in both directions; the socket is of a channel. */
+  /** Makes a wire with a time limit in both directions; the socket has a channel. */
   static Wire impatient(Socket socket) throws IOException {
     return new Wire(
         socket,

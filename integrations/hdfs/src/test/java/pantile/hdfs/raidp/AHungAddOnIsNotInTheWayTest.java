@@ -25,7 +25,7 @@ import org.apache.hadoop.util.DataChecksum;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** An add-on that hangs is behind after one time-out: no writer, delete or report waits again. */
+/** After one time-out of an add-on that hangs, no writer, delete or report waits for it again. */
 class AHungAddOnIsNotInTheWayTest {
   private static final int STALL_MS = 500;
 
@@ -81,7 +81,7 @@ class AHungAddOnIsNotInTheWayTest {
         });
   }
 
-  /** Hangs in each change until it is let go. */
+  /** An add-on that hangs in each change until the test releases it. */
   private final class Hanging extends Faults.Changed {
     private final CountDownLatch hangs;
 
@@ -128,11 +128,11 @@ class AHungAddOnIsNotInTheWayTest {
               }
             });
     assertTrue(others < 20L * STALL_MS, others + " ms for 39 blocks");
-    // The first one is in the add-on's hands, or was still queued when its writer gave up.
+    // The first block is in the change that hangs, or was still queued when its writer gave up.
     int behind = keeper.behind();
     assertTrue(behind == 39 || behind == 40, behind + " blocks are behind");
     assertTrue(ms(() -> keeper.room(2)) < 5_000);
-    // It works again: all are followed, and writers wait for their blocks again.
+    // The add-on works again: parity follows all blocks, and writers wait for their blocks again.
     hangs.countDown();
     assertTrue(RaidpCluster.within(60, keeper::isCurrent));
     assertNull(keeper.fault());
@@ -170,17 +170,17 @@ class AHungAddOnIsNotInTheWayTest {
     keeper.begin();
     assertTrue(opening.await(60, java.util.concurrent.TimeUnit.SECONDS));
     put(1);
-    // It was never opened: nothing waits at all.
+    // The add-on was never opened, so no writer waits.
     assertTrue(ms(() -> keeper.sync(1)) < 10_000);
     assertEquals(1, keeper.behind());
     assertTrue(ms(keeper::close) < 30_000);
     hangs.countDown();
     assertTrue(closed.await(60, java.util.concurrent.TimeUnit.SECONDS));
-    // Its lock is free again.
+    // The lock of the add-on is free again.
     AddOns.local(folder, null, false).close();
   }
 
-  /** Passes on what comes to a server, until it hangs: then connections stay open in silence. */
+  /** Forwards bytes to a server until it hangs: then connections stay open, and no bytes pass. */
   private static final class Relay implements AutoCloseable {
     final ServerSocket listening = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"));
     private final InetSocketAddress to;
@@ -227,12 +227,12 @@ class AHungAddOnIsNotInTheWayTest {
           out.write(some, 0, bytes);
         }
       } catch (IOException | InterruptedException ended) {
-        // One side has gone.
+        // One side has disconnected.
       }
       try {
         there.close();
       } catch (IOException ignored) {
-        // It is of no use any more.
+        // The connection is not used any more.
       }
     }
 

@@ -23,7 +23,10 @@ import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** An add-on at a server is the same; while it is away blocks come and none goes. */
+/**
+ * An add-on at a server works as a local one; while the server is away, blocks are written and none
+ * is removed.
+ */
 class AnotherNodeKeepsTheAddOnTest {
   private static final InetSocketAddress ANY = new InetSocketAddress("127.0.0.1", 0);
 
@@ -66,7 +69,8 @@ class AnotherNodeKeepsTheAddOnTest {
       assertThrows(IOException.class, () -> AddOns.read(where, 3));
       assertThrows(
           IOException.class, () -> AddOns.write(where, new Header("b", 5, 2, 100, "pool")));
-      // A new writer counts; the old one connects again, and ends that.
+      // A new writer takes the add-on over; then the old one connects again, and ends the new one's
+      // connection.
       AddOn next = AddOns.write(where, header);
       add(next, new Entry(3, 1, 10, 1, 0, 0));
       next.close();
@@ -140,7 +144,7 @@ class AnotherNodeKeepsTheAddOnTest {
       try (AddOn second = AddOns.write(where, HEADER)) {
         add(second, new Entry(2, 1, 100, 4, 0, 0));
       }
-      // It clears the row and sums up what it knows to be there.
+      // The node clears the row and sums up the entries that it knows.
       IOException refused =
           assertThrows(
               IOException.class,
@@ -153,7 +157,7 @@ class AnotherNodeKeepsTheAddOnTest {
                 }
               });
       if (!String.valueOf(refused.getMessage()).contains("was changed since")) {
-        // The connection was lost; the next one is refused.
+        // The connection was lost, and the next change is refused.
         refused = assertThrows(IOException.class, first::change);
       }
       assertTrue(refused.getMessage().contains("was changed since"), refused.getMessage());
@@ -181,7 +185,7 @@ class AnotherNodeKeepsTheAddOnTest {
 
   @Test
   void closingEndsACallThatANodeDoesNotAnswer() throws Exception {
-    // It takes connections, answers the first question and then nothing.
+    // The server accepts connections, answers the first request, and then is silent.
     ExecutorService threads = Executors.newCachedThreadPool();
     try (ServerSocket mute = new ServerSocket(0)) {
       threads.submit(

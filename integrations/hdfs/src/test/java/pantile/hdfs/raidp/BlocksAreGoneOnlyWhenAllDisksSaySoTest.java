@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** A recovery believes that a block is gone when all disks were asked that have a node. */
+/** A recovery counts a block as gone only when all disks with a node were asked. */
 class BlocksAreGoneOnlyWhenAllDisksSaySoTest {
   private final Set<Integer> live = new HashSet<>(List.of(0, 1, 2, 3));
 
@@ -49,7 +49,7 @@ class BlocksAreGoneOnlyWhenAllDisksSaySoTest {
     assertEquals(2, sources.of(ENTRY));
     refresh();
     assertEquals(1, asked);
-    // A later generation that has the same first bytes, on the disk's own new one.
+    // The new disk in the block's own place has a later generation with the same first bytes.
     disks.put(0, Map.of(7L, 5L));
     disks.remove(2);
     sources.doubt(ENTRY.content());

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 
-/** A disk in memory on which everything ends at the n-th change, as by kill -9 or loss of power. */
+/** A disk in memory that fails from the n-th change on, as after kill -9 or loss of power. */
 final class CrashingDisk implements Disk {
   static final class Crash extends IOException {
     private static final long serialVersionUID = 1;
@@ -30,12 +30,12 @@ final class CrashingDisk implements Disk {
   private final int steps;
   private int step;
 
-  /** Ends at a step; never for -1. */
+  /** Makes a disk that crashes at a step; -1: never. */
   CrashingDisk(int steps) {
     this.steps = steps;
   }
 
-  /** How many steps there were. */
+  /** Returns the number of steps so far. */
   int steps() {
     return step;
   }
@@ -47,7 +47,7 @@ final class CrashingDisk implements Disk {
     return step++ == steps;
   }
 
-  /** The disk as the next process finds it. */
+  /** Returns the disk as the next process finds it. */
   CrashingDisk afterKill() {
     CrashingDisk next = new CrashingDisk(-1);
     files.forEach((name, file) -> {
@@ -59,7 +59,10 @@ final class CrashingDisk implements Disk {
     return next;
   }
 
-  /** The disk after a loss of power: of what was not made durable, any part is there. */
+  /**
+   * Returns the disk after a loss of power: of the writes that were not made durable, a random part
+   * is there.
+   */
   CrashingDisk afterPowerLoss(Random random) {
     CrashingDisk next = new CrashingDisk(-1);
     files.forEach((name, file) -> {

@@ -101,7 +101,9 @@ class DeletesKeepWhatParityCountsTest {
     return said.toString();
   }
 
-  /** The names of files whose one block is on a disk, by its partner. */
+  /**
+   * Returns the names of files whose one block is on a disk, by the partner that shares the block.
+   */
   private static Map<Integer, List<String>> on(int disk) throws Exception {
     Map<Integer, List<String>> names = new HashMap<>();
     for (String name : FILES.keySet()) {
@@ -122,7 +124,10 @@ class DeletesKeepWhatParityCountsTest {
     }
   }
 
-  /** Every block of a row is on its mirror's disk, live or kept, and is what came into parity. */
+  /**
+   * Checks that every block of a row is on its mirror's disk, live or kept, with the content that
+   * is in parity.
+   */
   private static void everyMirrorHas(int disk) throws Exception {
     for (Entry entry : entries(disk)) {
       if (cluster.index(entry.partner) < 0) {
@@ -187,7 +192,7 @@ class DeletesKeepWhatParityCountsTest {
       }
     }
     assertTrue(count >= 6, "only " + count + " blocks are on disk " + away);
-    // Each of them was changed on one disk, and is kept there.
+    // Each file was changed on one disk, and its old block is kept there.
     int all = changed;
     assertTrue(RaidpCluster.within(120, () -> kept() == all), () -> all + " " + tool("status"));
     for (String name : FILES.keySet()) {
@@ -197,7 +202,8 @@ class DeletesKeepWhatParityCountsTest {
     Thread.sleep(8_000);
     assertEquals(all, kept());
     everyMirrorHas(away);
-    // A truncated block that grows beyond its old length is no prefix any more.
+    // The old content of a truncated block that grows beyond its old length is no prefix of the
+    // block.
     for (String name : names.values().iterator().next()) {
       if (FILES.containsKey(name)) {
         byte[] more = RaidpCluster.content(name + "+", 300_000);
@@ -219,7 +225,7 @@ class DeletesKeepWhatParityCountsTest {
     String said = tool("status");
     assertEquals(1, status, said);
     assertTrue(said.contains("disk 1 of 5: no live node"), said);
-    // Once it is back all let go.
+    // Once the node is back, all copies are released.
     assertTrue(cluster.mini.restartDataNode(stopped, true));
     cluster.mini.waitActive();
     cluster.mini.triggerBlockReports();
@@ -238,7 +244,7 @@ class DeletesKeepWhatParityCountsTest {
   @Order(3)
   void anEntryWithoutItsMirrorIsFoundAndCostsMargin() throws Exception {
     assertTrue(RaidpCluster.within(60, () -> tool("check").contains("any 2 more")), tool("check"));
-    // A replica that is gone with no order to delete it; with replication 1 none is made again.
+    // A replica is lost without an order to delete it; with replication 1 it is not made again.
     int disk = 2;
     Entry entry = entries(disk).get(0);
     String name = null;
@@ -281,7 +287,7 @@ class DeletesKeepWhatParityCountsTest {
   @Test
   @Order(5)
   void forgettingAsksTheNameNodeFirst() throws Exception {
-    // Deleted while its disk is lost, and the disk comes back empty.
+    // A block is deleted while its disk is lost, and the disk comes back empty.
     int disk = 4;
     assertTrue(RaidpCluster.within(60, () -> kept() == 0));
     List<String> doomed = new ArrayList<>();
@@ -323,7 +329,9 @@ class DeletesKeepWhatParityCountsTest {
     assertEquals(0, status);
   }
 
-  /** Where a disk keeps copies of the blocks that it shares with a partner. */
+  /**
+   * Returns the folder in which a disk keeps copies of the blocks that it shares with a partner.
+   */
   private static File keptFolder(int disk, int partner) throws Exception {
     for (File directory : cluster.directories(disk)) {
       String version = Files.readString(new File(directory, "current/VERSION").toPath());
@@ -354,7 +362,7 @@ class DeletesKeepWhatParityCountsTest {
     assertEquals(1, status);
     File first = cluster.file(disk, blocks.get(0).getBlockId());
     File second = cluster.file(disk, blocks.get(1).getBlockId());
-    // One goes otherwise, as when the directory scanner finds no file.
+    // A replica is lost without an order, as when the directory scanner finds no file.
     File aside = new File(first.getPath() + ".aside");
     assertTrue(first.renameTo(aside));
     cluster.mini.getDataNodes().get(cluster.index(disk)).getFSDataset().invalidateMissingBlock(
@@ -365,7 +373,7 @@ class DeletesKeepWhatParityCountsTest {
     assertTrue(RaidpCluster.within(30, () -> number(disk, "waiting") == 0), () -> tool("status"));
     assertTrue(RaidpCluster.within(30, () -> !second.exists()));
     assertTrue(aside.delete() || !aside.exists());
-    // Its entry has no block any more, and nothing was ordered of it that could be kept.
+    // Its entry has no block any more, and no copy was kept because no delete was ordered.
     assertTrue(RaidpCluster.within(30, () -> tool("forget", "" + disk).contains("left parity")));
     assertTrue(RaidpCluster.within(60, () -> kept() == 0), () -> tool("status"));
     assertEquals("", cluster.faults());
@@ -390,7 +398,7 @@ class DeletesKeepWhatParityCountsTest {
         new File(data.getParentFile(), stem + ".meta").toPath());
     assertTrue(cluster.mini.restartDataNode(stopped, true));
     cluster.mini.waitActive();
-    // It is removed, and made again from the mirror, as for any replica that is gone.
+    // The replica is removed, and made again from the mirror, as any replica that is lost.
     assertTrue(
         RaidpCluster.within(
             60,

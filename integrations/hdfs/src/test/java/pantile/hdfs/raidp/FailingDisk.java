@@ -12,7 +12,7 @@ final class FailingDisk {
     void pass(String file, String what) throws IOException;
   }
 
-  /** Fails what a file's name says. */
+  /** Makes operations on files of certain names fail. */
   interface Fault {
     boolean hits(String file);
   }

@@ -11,11 +11,11 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Dataset factories with a planted fault each: what tests of parity must find. */
+/** Dataset factories with a planted fault each, which tests of parity must find. */
 public final class Faults {
   private Faults() {}
 
-  /** An add-on with some of it changed. */
+  /** An add-on some of whose methods are replaced. */
   static class Changed implements AddOn {
     final AddOn real;
 
@@ -54,7 +54,7 @@ public final class Faults {
     }
   }
 
-  /** A change whose calls can be changed. */
+  /** A change some of whose methods are replaced. */
   static class ChangedChange implements AddOn.Change {
     final AddOn.Change real;
 
@@ -83,7 +83,10 @@ public final class Faults {
     }
   }
 
-  /** No order between journal and parity, which stays in memory until `load.stop` is beside it. */
+  /**
+   * Fault: journal and parity are written in no order; parity stays in memory until the file
+   * `load.stop` exists beside it.
+   */
   public static final class NoJournal extends DatasetFactory {
     @Override
     AddOn addOn(Settings settings, String pool) throws IOException {
@@ -98,7 +101,7 @@ public final class Faults {
     }
   }
 
-  /** A disk on which parity is written once a file is there. */
+  /** A disk on which parity is written only once a file exists. */
   private static final class Late implements Disk {
     private final Disk real;
     private final Path signal;
@@ -194,7 +197,7 @@ public final class Faults {
     }
   }
 
-  /** The entry of a deleted block leaves, and its bytes stay in parity. */
+  /** Fault: the entry of a deleted block is removed, and its bytes stay in parity. */
   public static final class ForgottenDelete extends DatasetFactory {
     private interface Call {
       void make() throws IOException;
@@ -231,7 +234,7 @@ public final class Faults {
     }
   }
 
-  /** The disk in the middle takes the coefficients of its partners in the reverse order. */
+  /** Fault: the disk in the middle uses the coefficients of its partners in reverse order. */
   public static final class WrongWeight extends DatasetFactory {
     @Override
     AddOn addOn(Settings settings, String pool) throws IOException {

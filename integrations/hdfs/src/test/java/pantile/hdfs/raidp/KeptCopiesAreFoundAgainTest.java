@@ -94,7 +94,7 @@ class KeptCopiesAreFoundAgainTest {
 
   @Test
   void theLeastGenerationThatIsLongEnoughServesAnEntry() throws IOException {
-    // Appended to, truncated, appended to again beyond its old length.
+    // The block was appended to, truncated, and appended to again beyond its old length.
     keep(block(7, 1002, 6_000), 7, 1002, Kept.Reason.SHORTENED);
     Files.delete(folder.resolve("blk_7"));
     keep(block(7, 1004, 9_000), 7, 1004, Kept.Reason.DELETED);

@@ -17,7 +17,7 @@ import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 
 /**
- * Changes files and says so, or compares the files that are there with what it said.
+ * Changes files and prints each change, or compares the present files with the printed changes.
  *
  * <p>{@code write STOP KEEP} writes, appends to and deletes files until the file STOP appears, also
  * while DataNodes fail. It deletes none while the file KEEP exists. {@code fill SEED N} writes N
@@ -27,7 +27,7 @@ import org.apache.hadoop.hdfs.HdfsConfiguration;
 public final class Load {
   private static final int THREADS = 3;
 
-  /** Files of a thread: more would fill the add-ons in a long run. */
+  /** The most files of a thread: more would fill the add-ons in a long run. */
   private static final int FILES_MOST = 40;
 
   private Load() {}
@@ -46,7 +46,7 @@ public final class Load {
     System.exit(0);
   }
 
-  /** Bytes of a file from one offset to another; any of them can be made by itself. */
+  /** Returns the content of a file, in which every byte can be computed separately. */
   private static byte[] content(int seed, int bytes) {
     byte[] content = new byte[bytes];
     new Random(seed).nextBytes(content);
@@ -117,8 +117,8 @@ public final class Load {
           done[0]++;
         }
       } catch (IOException | IllegalArgumentException error) {
-        // It stays unsure what became of it. A stream that throws the same error from `write` and
-        // `close` ends as IllegalArgumentException: a Throwable does not suppress itself.
+        // The outcome of the change stays unknown. A stream that throws the same error from `write`
+        // and `close` ends as IllegalArgumentException: a Throwable does not suppress itself.
         synchronized (done) {
           done[1]++;
         }

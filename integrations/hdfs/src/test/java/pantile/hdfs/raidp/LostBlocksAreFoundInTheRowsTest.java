@@ -18,7 +18,9 @@ import org.junit.jupiter.api.Test;
 import pantile.hdfs.Equations;
 import pantile.hdfs.RaidpCode;
 
-/** Plans of recovery, carried out in memory: rows, mirrors and what the NameNode misses. */
+/**
+ * Plans of recovery, carried out in memory: rows, mirrors, and the blocks that the NameNode misses.
+ */
 class LostBlocksAreFoundInTheRowsTest {
   private static final int BYTES = 24;
 
@@ -29,7 +31,10 @@ class LostBlocksAreFoundInTheRowsTest {
     final Map<Integer, List<Entry>> entries = new TreeMap<>();
     final Map<List<Integer>, byte[]> parity = new HashMap<>();
 
-    /** Blocks of each pair of disks are in rows of their own order on either disk, if shuffled. */
+    /**
+     * Makes an array; if shuffled, the blocks of a pair of disks are in rows of different order on
+     * each disk.
+     */
     Array(int disks, int blocks, boolean shuffled, long seed) {
       code = RaidpCode.of(disks);
       Random random = new Random(seed);
@@ -208,7 +213,7 @@ class LostBlocksAreFoundInTheRowsTest {
   @Test
   void aBlockThatWasDeletedSinceSpoilsOnlyTheRowThatHasIt() throws Exception {
     Array array = new Array(5, 4, true, 9);
-    // A block of disks 0 and 3: in no row of disk 1.
+    // A block of disks 0 and 3, which is in no row of disk 1.
     long deleted =
         array.entries.get(0).stream().filter(entry -> entry.partner == 3).findFirst().get().blockId;
     assertEquals(Set.of(), array.recover(Set.of(0, 1), Set.of(0, 1), Set.of(deleted)));

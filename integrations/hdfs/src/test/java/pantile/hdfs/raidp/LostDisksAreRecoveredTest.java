@@ -30,7 +30,7 @@ import org.junit.jupiter.api.TestMethodOrder;
 class LostDisksAreRecoveredTest {
   private static final int DISKS = 6;
 
-  /** Of the server that keeps all add-ons. */
+  /** The folder of the server that keeps all add-ons. */
   private static Path folder;
 
   private static AddOnServer server;
@@ -42,7 +42,7 @@ class LostDisksAreRecoveredTest {
     folder = Files.createTempDirectory("add-ons");
     server = new AddOnServer(folder, new InetSocketAddress("127.0.0.1", 0));
     cluster = new RaidpCluster(DISKS, DatasetFactory.class, "127.0.0.1:" + server.port());
-    // So many blocks that every two disks share some, of many lengths.
+    // The blocks have many lengths, and are so many that every two disks share some.
     for (int i = 0; i < 40; i++) {
       String name = "/file-" + i;
       FILES.put(name, RaidpCluster.content(name, 700_000 + 61_803 * i));
@@ -86,7 +86,7 @@ class LostDisksAreRecoveredTest {
     return cluster.addOns[disk];
   }
 
-  /** Returns its path on the machine of its server. */
+  /** Returns the path of an add-on on the machine of its server. */
   private static String local(int disk) {
     return folder.resolve(Integer.toString(disk)).toString();
   }
@@ -117,7 +117,7 @@ class LostDisksAreRecoveredTest {
       List<File> directories = cluster.directories(disk);
       stopped.put(disk, cluster.mini.stopDataNode(cluster.index(disk)));
       for (File directory : directories) {
-        // What a node that stops still writes may be in the way.
+        // Files that a stopping node still writes can make the first attempt fail.
         assertTrue(RaidpCluster.within(20, () -> FileUtil.fullyDeleteContents(directory)));
       }
     }
@@ -138,7 +138,7 @@ class LostDisksAreRecoveredTest {
     return seen;
   }
 
-  /** Every file byte by byte, every block twice. */
+  /** Checks every file byte by byte, and that every block has two replicas. */
   private static void allHaveTwoCopies() throws Exception {
     for (Map.Entry<String, byte[]> file : FILES.entrySet()) {
       assertTrue(RaidpCluster.same(file.getValue(), cluster.read(file.getKey())), file.getKey());
@@ -159,7 +159,7 @@ class LostDisksAreRecoveredTest {
         "a block has one replica");
   }
 
-  /** All that, and every add-on right. */
+  /** Checks files and replicas, and that every add-on is right. */
   private static void allIsWell() throws Exception {
     allHaveTwoCopies();
     assertEquals("", cluster.faults());

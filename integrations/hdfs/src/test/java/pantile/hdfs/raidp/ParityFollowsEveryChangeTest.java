@@ -42,7 +42,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.slf4j.event.Level;
 
-/** In a cluster parity is right after everything that HDFS does to blocks. */
+/** In a cluster, parity is right after every operation of HDFS on blocks. */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class ParityFollowsEveryChangeTest {
   private static final int DISKS = 5;
@@ -80,7 +80,7 @@ class ParityFollowsEveryChangeTest {
     written.remove(name);
   }
 
-  /** Parity of all disks, all files, and where their blocks are. */
+  /** Checks the parity of all disks, the content of all files, and the places of their blocks. */
   private static void allIsRight() throws Exception {
     assertTrue(RaidpCluster.within(60, ParityFollowsEveryChangeTest::allHaveTwo));
     assertTrue(RaidpCluster.within(60, () -> !hasSpareCopies()), "a spare has copies");
@@ -156,7 +156,7 @@ class ParityFollowsEveryChangeTest {
     for (int i = 3; i < 12; i++) {
       delete("/file-" + i);
     }
-    // Inside a block, and at the end of one.
+    // Truncates inside a block, and at the end of one.
     for (int bytes : new int[] {BLOCK + 77, BLOCK}) {
       String name = "/file-15";
       cluster.files.truncate(RaidpCluster.path(name), bytes);
@@ -233,7 +233,7 @@ class ParityFollowsEveryChangeTest {
     try (FSDataOutputStream to = cluster.files.append(RaidpCluster.path("/open"))) {
       to.write(RaidpCluster.content("more", 100_000));
       to.hflush();
-      // The first bytes stay, those that came are not in it.
+      // The first bytes stay in parity; the appended ones are not in it.
       assertEquals(2 * 200_000, inParity("/open"));
       assertEquals("", cluster.faults());
       try (FSDataOutputStream other = cluster.files.create(RaidpCluster.path("/half"))) {
@@ -249,7 +249,7 @@ class ParityFollowsEveryChangeTest {
     assertEquals("", cluster.faults());
   }
 
-  /** The bytes of a file's blocks that are in parity, on all disks. */
+  /** Returns the bytes of a file's blocks that are in parity, on all disks. */
   private static long inParity(String name) throws Exception {
     Set<Long> blocks = new HashSet<>();
     cluster.blocks(name).forEach(block -> blocks.add(block.getBlock().getBlockId()));
@@ -304,7 +304,7 @@ class ParityFollowsEveryChangeTest {
     for (File directory : directories) {
       org.apache.hadoop.fs.FileUtil.fullyDeleteContents(directory);
     }
-    // While it is gone blocks with one copy get the other in spares.
+    // While the disk is lost, blocks with one copy get the other copy in spares.
     assertTrue(RaidpCluster.within(60, () -> hasSpareCopies() && allHaveTwo()));
     assertTrue(cluster.mini.restartDataNode(stopped, true));
     cluster.mini.waitActive();
@@ -313,7 +313,7 @@ class ParityFollowsEveryChangeTest {
     assertEquals(before, entries());
   }
 
-  /** Changes a byte of a block's first copy; the number of the disk it is on. */
+  /** Changes a byte of a block's first copy; returns the number of that copy's disk. */
   private static int rot(LocatedBlock block) throws Exception {
     int disk = StorageName.parse(block.getStorageIDs()[0]).disk;
     File data = cluster.file(disk, block.getBlock().getBlockId());

@@ -23,10 +23,16 @@ class ParityIsTheSumOfItsEntriesTest {
   private static final int DISK = 2;
   private static final int TILES = 40;
 
-  /** So small that the journal is rewritten now and then. */
+  /**
+   * The least bytes of a journal that is rewritten: so few that the journal is rewritten now and
+   * then.
+   */
   private static final int JOURNAL_BYTES = 200;
 
-  /** So short that the state takes several records, and a change has 64 tiles at most. */
+  /**
+   * The most bytes of a record: so few that the state takes several records, and a change has 64
+   * tiles at most.
+   */
   private static final int RECORD_BYTES = 1024;
 
   private static final Header HEADER = new Header("a", DISKS, DISK, TILES, "pool");
@@ -138,7 +144,7 @@ class ParityIsTheSumOfItsEntriesTest {
     }
     try (LocalAddOn addOn = new LocalAddOn(found, false)) {
       holds(addOn);
-      // And it goes on.
+      // The add-on can be changed again after the crash.
       List<Entry> there = addOn.entries();
       if (!there.isEmpty()) {
         remove(addOn, there, 0);

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
 
-/** parity-check finds what these tests are to find. */
+/** `parity-check` finds each planted fault. */
 class PlantedFaultsAreFoundTest {
   private static String faults(Class<? extends DatasetFactory> factory) throws Exception {
     try (RaidpCluster cluster = new RaidpCluster(3, factory, null)) {
@@ -14,7 +14,7 @@ class PlantedFaultsAreFoundTest {
       }
       long block = cluster.blocks("/file-0").get(0).getBlock().getBlockId();
       cluster.files.delete(RaidpCluster.path("/file-0"), false);
-      // Its replicas are removed some seconds later, after they left parity.
+      // The replicas of the deleted block are removed some seconds later, after they left parity.
       assertTrue(RaidpCluster.within(60, () -> !cluster.isOnADisk(block)));
       StringBuilder found = new StringBuilder();
       for (int disk = 0; disk < 3; disk++) {

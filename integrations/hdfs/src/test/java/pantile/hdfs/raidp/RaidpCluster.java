@@ -35,7 +35,7 @@ final class RaidpCluster implements AutoCloseable {
   final DistributedFileSystem files;
   final Configuration conf;
 
-  /** Where add-on i is. */
+  /** The place of the add-on of each disk. */
   final String[] addOns;
 
   private final Path folder;
@@ -46,7 +46,10 @@ final class RaidpCluster implements AutoCloseable {
     this(disks, DatasetFactory.class, null);
   }
 
-  /** Made by a factory; with add-ons where an address says, or in folders if it is null. */
+  /**
+   * An array of datasets by a factory, with add-ons at the server of an address, or in folders if
+   * that is null.
+   */
   RaidpCluster(int disks, Class<? extends DatasetFactory> factory, String server) throws Exception {
     this.disks = disks;
     folder = Paths.get(System.getProperty("pantile.cluster", "target/cluster")).toAbsolutePath();
@@ -136,12 +139,12 @@ final class RaidpCluster implements AutoCloseable {
     return files.getClient().getLocatedBlocks(name, 0, Long.MAX_VALUE).getLocatedBlocks();
   }
 
-  /** The number of the disk that is a running DataNode's. */
+  /** Returns the number of a running DataNode's disk. */
   int disk(DataNode node) {
     return node.getConf().getInt(Settings.DISK, -1);
   }
 
-  /** The place of a disk's node among those that run; -1 if it does not. */
+  /** Returns the index of a disk's node among the running ones; -1 if it does not run. */
   int index(int disk) {
     List<DataNode> nodes = mini.getDataNodes();
     for (int i = 0; i < nodes.size(); i++) {

@@ -64,7 +64,7 @@ class RowsAreChosenWellTest {
       parity += slots.length(row);
     }
     long data = there.values().stream().mapToLong(entry -> entry.length).sum();
-    // A 15th is what it must be; the most uneven superchunk decides.
+    // A 15th is the least possible; the most uneven superchunk determines the excess.
     assertTrue(parity < data / 7, parity + " bytes of parity for " + data);
   }
 }

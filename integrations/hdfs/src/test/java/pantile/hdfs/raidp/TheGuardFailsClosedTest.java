@@ -23,14 +23,17 @@ import org.apache.hadoop.hdfs.server.protocol.StorageReport;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** No method of the dataset passes that parity may not follow; no start ends without parity. */
+/**
+ * Methods of the dataset that parity may not follow are refused, and no DataNode starts without
+ * parity.
+ */
 class TheGuardFailsClosedTest {
   @TempDir Path folder;
 
   private final List<String> called = new ArrayList<>();
   private RuntimeException poolFails;
 
-  /** A dataset without volumes and blocks, which notes what is called. */
+  /** A dataset without volumes and blocks, which records the called methods. */
   private final FsDatasetSpi<?> real =
       (FsDatasetSpi<?>)
           Proxy.newProxyInstance(
@@ -104,7 +107,7 @@ class TheGuardFailsClosedTest {
   private interface Next {
     void fastCopy(ExtendedBlock from, ExtendedBlock to) throws IOException;
 
-    /** Another one of a method that there is, with other parameters. */
+    /** An overload of an existing method, with other parameters. */
     void append(ExtendedBlock block, boolean inPlace);
   }
 
@@ -130,16 +133,16 @@ class TheGuardFailsClosedTest {
     Guard guard = guard();
     Files.move(folder, away);
     assertThrows(IOException.class, () -> call(guard, "addBlockPool", "BP-1", null));
-    // Nothing is half done: HDFS's dataset has not heard of the pool.
+    // The start has no partial effect: HDFS's dataset does not know the pool.
     assertEquals(false, called.contains("addBlockPool"));
     assertThrows(IOException.class, () -> call(guard, "addBlockPool", "BP-1", null));
     Files.move(away, folder);
     call(guard, "addBlockPool", "BP-1", null);
-    // With its add-on: room is that of 64 MiB of parity less a block.
+    // With its add-on, the room is 64 MiB of parity minus a block.
     assertEquals(63 << 20, room(guard));
     assertTrue(new File(folder.toFile(), "journal").exists());
     call(guard, "shutdown");
-    // It is closed, and can be opened by the next.
+    // The add-on is closed, and can be opened by the next process.
     AddOns.local(folder, null, false).close();
   }
 

@@ -64,7 +64,7 @@ class TheStartBringsParityInLineTest {
 
   private final Map<Long, Replica> disk = new ConcurrentSkipListMap<>();
 
-  /** Replicas that were deleted, or shortened, and are kept. */
+  /** Kept copies of replicas that were deleted or shortened. */
   private final Map<Long, Replica> kept = new ConcurrentSkipListMap<>();
   private final CrashingDisk medium = new CrashingDisk(-1);
 
@@ -116,7 +116,7 @@ class TheStartBringsParityInLineTest {
     return keeper;
   }
 
-  /** Waits until a keeper has looked at everything, tries again included. */
+  /** Waits until a keeper has processed all blocks, repeated tries included. */
   private static void settled(Keeper keeper) throws IOException {
     try {
       Thread.sleep(150);
@@ -126,13 +126,15 @@ class TheStartBringsParityInLineTest {
     }
   }
 
-  /** Deletes as the guard does: kept first. */
+  /** Deletes a block as the guard does, which keeps it first. */
   private void delete(Keeper keeper, long block) {
     kept.put(block, disk.remove(block));
     keeper.sync(block);
   }
 
-  /** The blocks in parity; it must be the sum of what is on the disk. */
+  /**
+   * Returns the blocks in parity, and checks that parity is the sum of their content on the disk.
+   */
   private String inParity() throws IOException {
     RaidpCode code = RaidpCode.of(4);
     TreeSet<Long> blocks = new TreeSet<>();
@@ -166,7 +168,8 @@ class TheStartBringsParityInLineTest {
     started().close();
     assertEquals("[1, 2, 3, 4, 5]", inParity());
     put(6, 1);
-    // Truncated, appended to, and another one in its place: same id, later generation.
+    // Blocks were truncated, appended to, or replaced by one with the same id and a later
+    // generation.
     disk.get(2L).content = RaidpCluster.content("other", 150_000);
     disk.get(2L).generation = 2;
     started().close();
@@ -201,7 +204,7 @@ class TheStartBringsParityInLineTest {
     keeper.sync(4);
     assertEquals(false, keeper.isCurrent());
     assertEquals("[1, 2]", inParity());
-    // Wrong bytes, right checksums: the CRC of the entry sees it.
+    // The bytes are wrong and their checksums right: the CRC of the entry finds it.
     disk.get(1L).content[5] ^= 1;
     delete(keeper, 1);
     assertEquals("[2]", inParity());
@@ -256,7 +259,8 @@ class TheStartBringsParityInLineTest {
     put(1, 200_000);
     put(2, 100_000);
     Keeper keeper = started();
-    // Lost with no order to delete it: the row cannot be summed up from the disk.
+    // The block was lost without an order to delete it, so the row cannot be summed up from the
+    // disk.
     Replica lost = disk.remove(2L);
     kept.put(1L, disk.get(1L));
     Replica shorter = new Replica(1, 150_000);
@@ -275,7 +279,8 @@ class TheStartBringsParityInLineTest {
     put(2, 100_000);
     started().close();
     Replica lost = disk.remove(2L);
-    // Appended to while nothing followed: that the first bytes are the same is seen in their CRC.
+    // The block was appended to while no keeper followed: the CRC shows that its first bytes are
+    // the same.
     byte[] longer = Arrays.copyOf(disk.get(1L).content, 300_000);
     disk.get(1L).content = longer;
     disk.get(1L).generation = 2;
@@ -325,7 +330,7 @@ class TheStartBringsParityInLineTest {
   void anInterruptedWriterDoesNotCloseTheAddOn(@TempDir Path folder) throws IOException {
     put(1, 100_000);
     int[] opened = {0};
-    // On a file system: an interrupted thread closes the channel that it uses.
+    // The add-on is on a file system, where an interrupted thread closes the channel that it uses.
     Keeper keeper =
         begun(
             () -> {

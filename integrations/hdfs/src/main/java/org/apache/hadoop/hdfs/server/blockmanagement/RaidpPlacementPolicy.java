@@ -31,18 +31,18 @@ import pantile.hdfs.raidp.StorageName;
  * Places both copies of a block in the two storages that are one superchunk: the one on disk i that
  * is named after disk j, and the one on disk j that is named after disk i.
  *
- * <p>So any two disks share one superchunk and nothing else. What there is to know stands in the
- * ids of the storages ({@link StorageName}); storages of other names get nothing. A block that has
- * one copy left gets the other in its mirror; where the mirror's disk has no live node, in the spare
- * of a disk that has one. Which superchunk a new block gets, {@link Pairs} says.
+ * <p>So any two disks share one superchunk and nothing else. The ids of the storages have all that
+ * the policy needs ({@link StorageName}); storages with other names get no blocks. A block that has
+ * one copy left gets the other in its mirror, or, if the mirror's disk has no live node, in the
+ * spare of a disk that has one. {@link Pairs} chooses the superchunk of a new block.
  *
- * <p>In this package of Hadoop's, since a policy's arguments cannot be named in any other. It is
- * named in {@code dfs.block.replicator.classname}.
+ * <p>It is in this package of Hadoop because no other package can name the types of a policy's
+ * arguments. It is named in {@code dfs.block.replicator.classname}.
  */
 public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
   private static final Logger LOG = LoggerFactory.getLogger(RaidpPlacementPolicy.class);
 
-  /** How long a sentence is not said again. */
+  /** The time for which a sentence is not logged again. */
   private static final long QUIET_MS = 60_000;
 
   private static final int COPIES = 2;
@@ -57,7 +57,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
   /** The nodes for which the log has the cost of losing a host. */
   private volatile Set<DatanodeDescriptor> described = Collections.emptySet();
 
-  /** When a sentence was said last: one for each DataNode, and a few more. */
+  /** The time at which each sentence was last logged: one for each DataNode, and a few more. */
   private final Map<String, Long> said = new ConcurrentHashMap<>();
 
   @Override
@@ -69,7 +69,8 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     super.initialize(conf, stats, clusterMap, host2datanodeMap);
     nodes = clusterMap;
     if (stats == null) {
-      // Not in the NameNode: the Balancer asks whether blocks can be moved, which none can.
+      // This process is not the NameNode but the Balancer, which asks if blocks can be moved; none
+      // can.
       return;
     }
     int most =
@@ -233,10 +234,10 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
   }
 
   /**
-   * The storages that may take such a block, by name.
+   * Returns the storages that may take such a block, by name.
    *
-   * @param isNew true if it needs room beside the blocks that are on their way; a lost copy that
-   *     comes back has its place in parity.
+   * @param isNew true if the block needs room beside the blocks that are on their way; a lost copy
+   * that comes back has its place in parity.
    */
   private Map<StorageName, Pairs.End<DatanodeStorageInfo>> ends(
       Node writer, Set<Node> excluded, long blockBytes, boolean isNew) {
@@ -284,9 +285,9 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
   }
 
   /**
-   * First those go that have no mirror among the copies: a spare's, a balancer's, or an old one's. A
-   * pair
-   * stays, also if its file was given replication 1: one copy would be lost with its disk.
+   * Chooses the copies to delete. Copies without a mirror among the others are deleted first:
+   * copies in a spare, by a balancer, or old ones. A pair stays, also if its file was given
+   * replication 1, because a single copy would be lost with its disk.
    */
   @Override
   public List<DatanodeStorageInfo> chooseReplicasToDelete(
@@ -319,7 +320,9 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     return odd;
   }
 
-  /** Copies on two nodes are where they must be: in one superchunk, or in spares for a time. */
+  /**
+   * Returns that copies on two nodes are placed right: in one superchunk, or in spares for a time.
+   */
   @Override
   public BlockPlacementStatus verifyBlockPlacement(DatanodeInfo[] nodes, int copies) {
     return new BlockPlacementStatusDefault(1, 1, 1);

@@ -28,7 +28,7 @@ class PairsAreChosenWellTest {
   private final RaidpPlacementPolicy policy = new RaidpPlacementPolicy();
   private final List<DatanodeDescriptor> nodes = new ArrayList<>();
 
-  /** A disk is added: where it is, and the blocks of each of its storages. */
+  /** Adds a disk at an address and rack, with so many blocks in each of its storages. */
   private void disk(int disk, int disks, String address, String rack, int blocks, long remaining)
       throws Exception {
     DatanodeDescriptor node = DFSTestUtil.getDatanodeDescriptor(address, 9000 + disk, rack, "host-" + address);
@@ -49,7 +49,7 @@ class PairsAreChosenWellTest {
     }
   }
 
-  /** The NameNode has so many blocks in a storage. */
+  /** Sets the number of blocks that the NameNode counts in a storage. */
   private void count(int disk, int partner, int blocks) throws Exception {
     Field count = DatanodeStorageInfo.class.getDeclaredField("numBlocks");
     count.setAccessible(true);

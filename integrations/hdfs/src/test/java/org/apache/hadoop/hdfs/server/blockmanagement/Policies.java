@@ -7,7 +7,7 @@ import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
 public final class Policies {
   private Policies() {}
 
-  /** Throws what the NameNode would end with. */
+  /** Starts a policy; throws the error with which the NameNode would end. */
   public static void start(Configuration conf, FSNamesystem namesystem) {
     DatanodeManager nodes = namesystem.getBlockManager().getDatanodeManager();
     new RaidpPlacementPolicy()
