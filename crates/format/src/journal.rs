@@ -16,10 +16,11 @@ pub const RECORD_BYTES: u64 = 16;
 /// The length of a target.
 pub const TARGET_BYTES: u64 = 16;
 
-/// The most targets of one record, and the columns that they can name: more than any code has.
+/// The most targets of one record, and the limit of column numbers in targets: more than any code
+/// has.
 pub const TARGETS_MAX: u32 = 4096;
 
-/// The longest payload of a record of an original: two blocks.
+/// The longest payload of a record of kind [`RecordKind::Original`]: two blocks.
 const ORIGINAL_BYTES_MAX: u64 = 2 << 20;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTJRNL";
@@ -54,7 +55,7 @@ layout! {
 }
 
 layout! {
-    /// The one target of a record of kind 5, in place of those of a shard.
+    /// The only target of a record of kind 5, in place of the targets in shards.
     SPOT_LAYOUT {
         SPOT_ENTRY: "entry" @ 0 + 8, "the file, by its number in the manifest";
         SPOT_OFFSET: "offset" @ 8 + 8, "the first byte of the block in the file";

@@ -7,7 +7,7 @@
 //! begins with a magic and a version; a newer version is refused by number. Decoded structures are
 //! valid: paths stay below their root, extents are in the grid and never overlap.
 //!
-//! No I/O here, and no `usize` in anything that is stored.
+//! Not here: I/O. No stored number is a `usize`.
 #![forbid(unsafe_code)]
 
 mod error;

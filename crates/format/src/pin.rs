@@ -1,9 +1,10 @@
-//! A pin: digests of one state of a set, which a person keeps where nobody who can write to the set
-//! can write.
+//! A pin: digests of one state of a set, which its owner keeps where no other writer of the set can
+//! write.
 //!
-//! A header, the BLAKE3 digest of every block of the grid by cell, then stripe, and the BLAKE3
-//! digest of all that. The set has no record of its pin. The digest at the end detects accidental
-//! changes of the pin; an attacker who can change the pin can also make the digest fit.
+//! It has a header, the BLAKE3 digest of every block of the grid by cell, then stripe, and the
+//! BLAKE3 digest of everything before. The set has no record of its pin. The digest at the end
+//! detects accidental changes of the pin; an attacker who can change the pin can also recompute
+//! that digest.
 
 use crate::layout::layout;
 use crate::{BlockLen, FormatError, Generation, Part, SetId};
@@ -42,9 +43,9 @@ pub struct PinHeader {
     pub set: SetId,
     /// Its commit.
     pub generation: Generation,
-    /// Its blocks.
+    /// The length of its blocks.
     pub block_len: BlockLen,
-    /// Its stripes.
+    /// The number of its stripes.
     pub stripes: u64,
     /// Cells of a stripe.
     pub cells: u32,
@@ -67,7 +68,7 @@ impl PinHeader {
         bytes
     }
 
-    /// Reads it. Errors: no magic, another version, cut off, fields that cannot be.
+    /// Decodes it. Errors: no magic, another version, cut off, or fields that break a rule.
     pub fn decode(bytes: &[u8]) -> Result<PinHeader, FormatError> {
         let part = Part::Pin;
         let have = bytes.len() as u64;
