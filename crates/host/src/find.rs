@@ -253,7 +253,7 @@ impl System {
         if self.swaps.lines().any(is_it) {
             return Some(DeviceUse::Swap);
         }
-        // btrfs has a device number of its own, so the device is compared by name.
+        // Mounts of btrfs have a device number of their own, so they are found by their source.
         let number = said(&folder, "dev");
         let is_it =
             |mount: &Mount| !number.is_empty() && mount.number == number || Path::new(mount.source) == path;
