@@ -52,10 +52,9 @@ pub trait Device: Send + Sync {
     /// flush.
     fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
 
-    /// Returns the file to which a pool may give direct, positioned, aligned reads and writes in
-    /// place of this device; `None` if the device does more than such I/O on a file. Operations
-    /// that the system does not complete in full are repeated on the device, which reports the
-    /// error.
+    /// Returns the file that a pool may read and write directly in place of this device, at aligned
+    /// offsets. `None`: the device does more than such I/O on a file. Operations that the system
+    /// does not complete in full are repeated on the device, which reports the error.
     ///
     /// Invariant: the system accepts such operations, and reads the file's length, without waiting
     /// for the device. They are submitted by a thread that must not wait.

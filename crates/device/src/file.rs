@@ -492,7 +492,7 @@ fn is_of_the_kernel(seen: &OwnedFd) -> bool {
 }
 
 /// True if the system starts a direct read or write, or hands it to a thread of its own, without
-/// waiting for the device. io_uring asks for that (`IOCB_NOWAIT`); FUSE and network file systems
+/// waiting for the device. io_uring requests that by `IOCB_NOWAIT`. FUSE and network file systems
 /// still wait for their server in the submitting thread.
 fn begins_at_once(file: &OwnedFd, identity: Identity) -> bool {
     /// Magic numbers of statfs(2): ext4, XFS, btrfs, F2FS, tmpfs.
@@ -533,8 +533,8 @@ fn choose_mode(file: &OwnedFd, stat: &Stat, len: u64, caching: Caching) -> Resul
     }
 }
 
-/// Returns the block length of direct I/O; `None` if the system says that this file does not
-/// support it, or not with memory aligned to a page.
+/// Returns the block length of direct I/O. `None`: this file does not support it, or not with
+/// memory that is aligned to a page.
 fn direct_block_len(file: &OwnedFd, sector: Option<u32>) -> Option<u32> {
     let unknown = Some(sector.unwrap_or(UNKNOWN_BLOCK_BYTES));
     let Ok(found) = statx(file, "", rustix::fs::AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {

@@ -40,9 +40,9 @@ pub struct ReadPart<'d> {
 /// Reason why no part was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRead {
-    /// The read is not possible here: a device is more than a file ([`Device::direct_file`]), a
-    /// range exceeds its device or buffer or overlaps another in the buffer, there are too many
-    /// parts, or the system did not complete one in full. A pool must read it, or report the error.
+    /// The read is not possible here, so a pool must do it or report the error. Causes: a device is
+    /// more than a file ([`Device::direct_file`]), a range exceeds its device or buffer or overlaps
+    /// another in the buffer, there are too many parts, or the system did not complete one in full.
     Refused,
     /// The time limit has expired, now or in an earlier read. Until [`Reader::is_free`] is true,
     /// the reader refuses further reads and keeps the buffers.
@@ -199,7 +199,7 @@ impl Drop for Reader {
     }
 }
 
-/// Returns the files of the parts; `None` if a part is not readable here, or if its range of a
+/// Returns the files of the parts. `None` if a part is not readable here, or if its range of a
 /// buffer does not exist or overlaps another part.
 fn files_of(parts: &[ReadPart<'_>], buffers: &[AlignedBuf]) -> Option<Vec<RawFd>> {
     if !(1..=READER_PARTS_MAX).contains(&parts.len()) {

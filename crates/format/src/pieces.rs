@@ -22,7 +22,7 @@ const GRAIN_BYTES: usize = 64;
 const TRIES_MOST: u64 = 1 << 13;
 
 /// The most bytes of all combinations that are tried, except the first of each call, which is
-/// always tried: less than a second of checksums, however long the copies are.
+/// always tried. That is less than a second of checksums, however long the copies are.
 const TRIED_BYTES_MOST: u64 = 4 << 30;
 
 /// Returns the checksums of the pieces of some bytes. The last piece may be shorter.

@@ -1,5 +1,5 @@
-//! A checkpoint of many small writes, in which each writer waits until its last write is durable:
-//! without delayed parity, with it, and on bare disks.
+//! A checkpoint of many small writes, in which each writer waits until its last write is durable.
+//! It is measured without delayed parity, with it, and on bare disks.
 //!
 //! `cargo run --release -p pantile-host --example delayed -- [CODE..]`
 //!

@@ -1,4 +1,4 @@
-//! Random writes of 4 KiB on devices that behave like disks: speed of the first burst and of the
+//! Random writes of 4 KiB on devices that behave like disks. Measured are the first burst and the
 //! steady state, with the number of I/Os and bytes.
 //!
 //! `cargo run --release -p pantile-host --example steady -- [CODE] [WRITES-PER-LOG]`

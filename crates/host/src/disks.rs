@@ -34,7 +34,7 @@ pub struct DisksReport {
     /// The disks, by name. Members whose disk the system does not report are missing.
     pub disks: Vec<DiskReport>,
     /// Losses of sets of 1, 2, .. disks from a volume without other losses, up to the code's
-    /// tolerance; empty if no two members share a disk.
+    /// tolerance. Empty if no two members share a disk.
     pub losses: Vec<DiskLosses>,
     /// A sentence, if the volume survives fewer losses of disks than of devices.
     pub warning: Option<String>,

@@ -111,7 +111,7 @@ pub(crate) fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
     }
 }
 
-/// A layer that shows when a device is closed: it is dropped with the pool's last reference to the
+/// A layer that shows when a device is closed. It is dropped with the pool's last reference to the
 /// device, even if other owners still hold the device.
 struct Share {
     _held: Arc<()>,

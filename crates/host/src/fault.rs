@@ -190,8 +190,8 @@ pub enum FolderError {
     WouldLose {
         /// Its slot.
         slot: Slot,
-        /// True if the equations of the code tolerate the loss: only blocks in the log, or stripes
-        /// that are bad on other devices, would be lost.
+        /// True if the equations of the code tolerate the loss. Then only blocks in the log, or
+        /// stripes that are bad on other devices, would be lost.
         bears: bool,
         /// Stripes that would be unreadable because other devices are bad there.
         stripes: u64,
@@ -260,8 +260,8 @@ pub enum FolderError {
         /// The missing devices.
         gone: Vec<Slot>,
     },
-    /// More devices are lost than the volume tolerates: a new device in place of a lost one would
-    /// make the data permanently lost that only the lost one has.
+    /// More devices are lost than the volume tolerates. A new device in place of a lost one would
+    /// make the loss of its data permanent.
     NeedsTheOld {
         /// The lost device.
         slot: Slot,

@@ -79,7 +79,7 @@ pub struct NewFolder {
     /// The placement of columns on devices; if not given, the default of the code.
     pub placement: Option<Placement>,
     /// Bytes of existing data that epochs of delayed parity may overwrite at a time, beyond the
-    /// reserve of every volume: each overwritten block needs a second place until its epoch ends.
+    /// reserve of every volume. Each overwritten block needs a second place until its epoch ends.
     pub epoch_bytes: u64,
     /// Its name; if not given, the name of the folder.
     pub name: Option<String>,
@@ -591,7 +591,7 @@ pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
     format!("{path} says that it is device {slot}, as {used} does, which is as new or newer and is used")
 }
 
-/// Returns the problem of a device that the volume does not use: it has writes that the others
+/// Returns the problem of a device that the volume does not use. It has writes that the others
 /// lack, or the others have dropped its history.
 pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String {
     match are_forgotten {

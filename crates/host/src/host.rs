@@ -45,8 +45,8 @@ pub struct HostOptions {
     pub goes_around_slow: bool,
     /// Time for which a device must be far slower than the others before it is reported as slow.
     pub slow_after: Duration,
-    /// Gives up a device that is reported as slow and takes 0.1 s or more for a read, if one more
-    /// device can be lost afterwards.
+    /// Gives up a device that is reported as slow and takes 0.1 s or more for a read. Afterwards
+    /// one more loss must be tolerated.
     pub evicts_slow: bool,
     /// Number of threads for long computations.
     pub workers: usize,
@@ -60,7 +60,7 @@ pub const MEMORY_BYTES: u64 = 512 << 20;
 /// Smallest limit of any volume; a volume with long stripes needs more.
 pub const MEMORY_LEAST: u64 = 64 << 20;
 
-/// Returns the smallest limit of a volume's buffers: rebuild, scrub, a commit and readers each need
+/// Returns the smallest limit of a volume's buffers. Rebuild, scrub, a commit and readers each need
 /// memory for a stripe, and for a second one that is under way.
 pub fn least_memory_bytes(geometry: &Geometry) -> u64 {
     let stripe_blocks = geometry.code.cell_count() as u64 * u64::from(geometry.element_blocks());

@@ -20,7 +20,7 @@ pub struct Margin {
     /// empty.
     #[serde(default)]
     pub log_any_more: Option<u32>,
-    /// The smallest number of devices of which some sets are fatal for stripes; `None`: not
+    /// The smallest number of devices of which some sets are fatal for stripes. `None`: not
     /// counted, because there are too many sets or because the log or the maps tolerate less.
     pub next: Option<NextLoss>,
 }

@@ -43,7 +43,7 @@ fn is_of_copy(found: &Superblock) -> bool {
 }
 
 /// Does the same as [`newest_superblock`], and also searches the place behind the last chunk of a
-/// device of this geometry: a device can be longer than its volume needs, and without its front it
+/// device of this geometry. A device can be longer than its volume needs, and without its front it
 /// does not say by how much.
 pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
     newest_superblock(device, Some(geometry.volume)).or_else(|| {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
-/// True if a terminal shows a character as itself: it is not a control character and does not
+/// True if a terminal shows a character as itself. It is not a control character and does not
 /// change how the text around it is displayed.
 pub fn is_harmless(c: char) -> bool {
     let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -25,7 +25,7 @@ pub fn harmless(text: &str) -> String {
     out
 }
 
-/// Returns a word in shell syntax, safe for a terminal: control characters are written as
+/// Returns a word in shell syntax, safe for a terminal. Control characters are written as
 /// `$'\033'`, which bash, zsh and the POSIX shell of 2024 read.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref();

@@ -307,8 +307,8 @@ impl Twin {
         }
     }
 
-    /// Compares a range of the new device with the bytes of the old one, except superblocks and
-    /// blocks that the old one could not read, now or when it was copied.
+    /// Compares a range of the new device with the bytes of the old one. Superblocks are skipped,
+    /// and blocks that the old one could not read, now or when they were copied.
     fn compare(&self, range: &Range<u64>, bytes: &AlignedBuf, unreadable: &[u64]) -> Result<(), Ended> {
         let mut there = AlignedBuf::zeroed(bytes.len());
         self.asked.read_at(range.start, there.whole_mut()).map_err(Ended::Failed)?;
@@ -530,7 +530,7 @@ impl Twin {
         })
     }
 
-    /// Overwrites marks and superblocks of the new device with zeros: it must not be mistaken for
+    /// Overwrites marks and superblocks of the new device with zeros. It must not be mistaken for
     /// the old one, which is written to from now on. If the new device hangs, that happens when it
     /// answers.
     fn wipe_withheld(&self) {

@@ -100,7 +100,7 @@ fn read(host: &Host) -> Vec<u8> {
     found
 }
 
-/// The file system below all devices is full for longer than their deadline: none is given up,
+/// The file system below all devices is full for longer than their deadline. None is given up,
 /// everything can be read, and a flush waits until there is space.
 #[test]
 fn devices_that_cannot_be_spared_are_kept_and_read() {

@@ -237,7 +237,7 @@ impl NewFile {
         &self.file
     }
 
-    /// Returns the permission bits of this user's file that the new one would replace; without such
+    /// Returns the permission bits of this user's file that the new one would replace. Without such
     /// a file, those of a new file under the umask.
     pub fn usual_mode(&self) -> u32 {
         let own = |found: &Metadata| found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
@@ -362,8 +362,8 @@ pub fn umask() -> u32 {
     })
 }
 
-/// Checks that devices that a directory names may be formatted: the directory belongs to this user,
-/// to root or to the user who called `sudo`. git applies the same rule to a repository.
+/// Checks that devices that a directory names may be formatted. The directory must belong to this
+/// user, to root or to the user who called `sudo`; git applies the same rule to a repository.
 ///
 /// Errors: the number of the owner.
 pub fn formatting_is_mine(dir: &Metadata) -> Result<(), u32> {

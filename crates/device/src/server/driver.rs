@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// Longest silence of a server with pending requests: the time that most disks need to spin up, and
-/// a third of a volume's deadline for a device.
+/// Longest silence of a server with pending requests. It is the time that most disks need to spin
+/// up, and a third of a volume's deadline for a device.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
 /// A request is given up after this many times [`SILENCE`], even if others are answered.

@@ -1,5 +1,5 @@
-//! Compares a pool that leaves reads and writes of files to the system with one that uses threads:
-//! the bytes and the errors are the same.
+//! Compares a pool that leaves reads and writes of files to the system with one that uses threads.
+//! The bytes and the errors are the same.
 //!
 //! On a system without io_uring both use threads, and the tests pass.
 

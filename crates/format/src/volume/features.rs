@@ -14,9 +14,9 @@ pub struct Features {
 }
 
 impl Features {
-    /// A bit of `must_refuse`, set only in the superblocks of a device that is being made a copy of
-    /// the device in its slot and is no member. [`super::Superblock::decode`] refuses it like any
-    /// unknown bit; only [`super::Superblock::decode_copy`] reads it.
+    /// A bit of `must_refuse`: this device is under construction as a copy of the device in its
+    /// slot, and no member. Only its own superblocks have the bit. [`super::Superblock::decode`]
+    /// refuses it like any unknown bit; only [`super::Superblock::decode_copy`] reads it.
     pub const REPLACEMENT: u64 = 1 << 0;
     /// Bits of `read_only` that this program knows.
     pub const KNOWN_READ_ONLY: u64 = 0;

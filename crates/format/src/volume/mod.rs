@@ -138,8 +138,8 @@ impl fmt::Display for HistoryId {
     }
 }
 
-/// The checksum of a block in the data or log zone: CRC-64/NVME over volume id (16 bytes), slot
-/// (4), address (8) and generation (8), little-endian, then the content.
+/// The checksum of a block in the data or log zone: a CRC-64/NVME. It covers volume id (16 bytes),
+/// slot (4), address (8) and generation (8), little-endian, then the content.
 ///
 /// The same bytes at another address, on another device or of another generation have another
 /// checksum.

@@ -206,8 +206,8 @@ pub struct EventNote {
     pub errno: i32,
     /// Time of the event.
     pub at: i64,
-    /// Value of the event: the first user block of lost data, the number of bad stripes of a scrub,
-    /// or the number of rebuilt parts of a verified copy; otherwise 0.
+    /// Value of the event, otherwise 0. It is the first user block of lost data, the number of bad
+    /// stripes of a scrub, or the number of rebuilt parts of a verified copy.
     pub value: u64,
 }
 

@@ -95,7 +95,7 @@ pub struct Superblock {
     /// The volume.
     pub volume: VolumeId,
     /// Identity of the history, drawn at random whenever the volume is opened without all of its
-    /// devices, so that devices which ran separately have different histories.
+    /// devices. So devices that ran separately have different histories.
     pub history: HistoryId,
     /// Earlier histories of this one, the newest first; at most [`Superblock::ANCESTORS_MOST`],
     /// older ones are dropped. A device with one of these histories was left behind; a device with

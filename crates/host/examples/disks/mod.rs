@@ -1,5 +1,5 @@
-//! Disks for benchmarks: memory that does one operation at a time, with half a millisecond for a
-//! seek, 1 GB/s for the transfer, and half a millisecond for a flush.
+//! Disks for benchmarks: memory that does one operation at a time. A seek takes half a millisecond,
+//! and so does a flush; the transfer rate is 1 GB/s.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 use pantile_code::{Code, Placement};

@@ -1,5 +1,5 @@
-//! Two hosts at the same devices: writes that one host flushed are visible to the next, however the
-//! first one ended, and even if it did not end.
+//! Two hosts at the same devices: writes that one host flushed are visible to the next. It does not
+//! matter how the first one ended, or whether it did.
 
 use super::tests::{Devices, open, stranger, volume};
 use super::*;

@@ -1,5 +1,5 @@
-//! Tests with a simulated system: two disks with partitions, a mapped device on one of them, a
-//! mirror over both, and file systems of every kind.
+//! Tests with a simulated system. It has two disks with partitions, a mapped device on one of them,
+//! a mirror over both, and file systems of every kind.
 
 use super::*;
 use pantile_code::{Code, Placement};

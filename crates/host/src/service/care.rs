@@ -1,4 +1,4 @@
-//! Regular maintenance of an open volume: it uses spares for lost devices, brings back members on
+//! Regular maintenance of an open volume. It uses spares for lost devices, brings back members on
 //! servers, updates the folder's lines of new members, and takes samples for rates.
 
 use super::mishap::Part;

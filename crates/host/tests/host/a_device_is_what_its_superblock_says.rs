@@ -93,7 +93,7 @@ fn a_volume_is_assembled_whatever_its_devices_are_called() {
     service.stop().expect("it stops");
 }
 
-/// The superblock decides the slot of a device: a later change in the folder concerns the device
+/// The superblock decides the slot of a device. A later change in the folder concerns the device
 /// that was found, not the line that named it.
 #[test]
 fn devices_in_another_order_are_taken_out_and_replaced_one_by_one() {

@@ -153,8 +153,8 @@ fn readers_beside_writers_see_the_last_write() {
     }
 }
 
-/// The whole volume is read in pieces of any length: when the checksums are in memory, after the
-/// loss of a device, after its return, and after a trim.
+/// The whole volume is read in pieces of any length. That is done when the checksums are in memory,
+/// after the loss of a device, after its return, and after a trim.
 #[test]
 fn all_ways_of_reading_agree() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -184,8 +184,8 @@ fn a_rebuild_of_a_whole_volume_does_not_say_that_it_rebuilds() {
     service.stop().expect("it stops");
 }
 
-/// Changes some bytes of a parity block on a device of a closed volume, and updates its checksum:
-/// as if memory had been wrong when the stripe was written.
+/// Changes some bytes of a parity block on a device of a closed volume, and updates its checksum.
+/// It is as if memory had been wrong when the stripe was written.
 fn miscompute(root: &Path, bytes: usize) {
     const PARITY: Column = Column(4);
     for slot in 0..6 {
