@@ -20,7 +20,7 @@ pub struct Count {
     pub ops: u64,
     /// Sum of the lengths of these operations.
     pub bytes: u64,
-    /// Those of `ops` that failed.
+    /// Number of these operations that failed.
     pub errors: u64,
 }
 

@@ -87,7 +87,7 @@ pub enum DeviceError {
     SameDevice {
         /// The operation.
         at: Site,
-        /// The name it has there.
+        /// The path by which it is in use.
         known_as: PathBuf,
     },
     /// The name already exists.
@@ -120,7 +120,7 @@ pub enum DeviceError {
     Server {
         /// The operation.
         at: Site,
-        /// Why, and what helps.
+        /// The cause and the remedy, as text.
         why: String,
     },
     /// Any other error of the system.

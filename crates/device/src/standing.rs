@@ -15,7 +15,7 @@ pub enum Standing {
     Kept,
     /// The file has no name any more: it is freed when it is closed.
     Deleted,
-    /// Nothing exists at its path.
+    /// No file or device is at its path.
     NameGone,
     /// Another file or device is at its path.
     Replaced,

@@ -47,7 +47,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// Faults of bytes.
+/// A fault of stored bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormatError {
     /// The magic is missing: the bytes are not this structure.
@@ -55,34 +55,34 @@ pub enum FormatError {
         /// Structure that was expected.
         part: Part,
     },
-    /// Written by a newer program.
+    /// The structure was written by a newer program.
     Newer {
         /// Structure that was read.
         part: Part,
         /// Its version.
         version: u32,
-        /// The newest version known here.
+        /// The newest version that this program reads.
         known: u32,
     },
     /// The structure uses a feature that a reader must know, and this program does not.
     Features {
         /// Structure that was read.
         part: Part,
-        /// The bits that are not known here.
+        /// The bits that this program does not know.
         unknown: u64,
     },
     /// The set or volume uses a feature that a writer must know, and this program does not.
     ReadOnlyFeatures {
-        /// The bits that are not known here.
+        /// The bits that this program does not know.
         bits: u64,
     },
     /// The bytes end too early.
     Truncated {
         /// Structure that was read.
         part: Part,
-        /// Bytes at hand.
+        /// Length of the bytes.
         have: u64,
-        /// Bytes needed, at least.
+        /// Least length of the structure.
         need: u64,
     },
     /// The checksum does not match the bytes.
@@ -96,7 +96,7 @@ pub enum FormatError {
         part: Part,
         /// Its length, as its header says.
         len_bytes: u64,
-        /// The longest that is read.
+        /// The limit of one read.
         most_bytes: u64,
         /// The number of steps to give to `--effort` so that it is read.
         suffices_steps: u64,

@@ -20,7 +20,7 @@ pub const HEADER_BYTES: u64 = 4096;
 /// Equal copies at the start of a shard, so that one bad sector does not destroy the header.
 pub const HEADER_COPIES: u64 = 2;
 
-/// Begin of the blocks: block (stripe, stored row) is at `BODY_OFFSET + (stripe * stored rows +
+/// Offset of the blocks: block (stripe, stored row) is at `BODY_OFFSET + (stripe * stored rows +
 /// row) * block`.
 pub const BODY_OFFSET: u64 = HEADER_BYTES * HEADER_COPIES;
 
@@ -68,13 +68,13 @@ pub struct ShardHeader {
     pub generation: Generation,
     /// The column it holds.
     pub column: Column,
-    /// Columns of the code.
+    /// Number of columns of the code.
     pub columns: u32,
-    /// Blocks of each stripe in this shard.
+    /// Number of blocks of each stripe in this shard.
     pub stored_rows: u32,
     /// The length of a block.
     pub block_len: BlockLen,
-    /// Stripes committed.
+    /// Number of committed stripes.
     pub stripes: u64,
     /// First byte of the manifest.
     pub meta_offset: u64,
@@ -93,7 +93,7 @@ pub struct ShardHeader {
 }
 
 impl ShardHeader {
-    /// The bytes of one copy.
+    /// Returns the encoded header: one copy.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
@@ -120,7 +120,7 @@ impl ShardHeader {
         bytes
     }
 
-    /// Reads one copy.
+    /// Decodes one copy.
     ///
     /// Errors: no magic, another version, cut off, a checksum that does not fit, or fields that
     /// contradict each other.
@@ -195,7 +195,7 @@ impl ShardHeader {
         self.meta_distance()?.checked_add(self.meta_copy_len()?)?.checked_add(HEADER_BYTES)
     }
 
-    /// Returns the begins of the copies of manifest, check table and piece table, in the order in
+    /// Returns the offsets of the copies of manifest, check table and piece table, in the order in
     /// which they are written.
     pub fn meta_copies(&self) -> Vec<u64> {
         let second = self.meta_distance().and_then(|distance| self.meta_offset.checked_add(distance));
@@ -212,7 +212,7 @@ impl ShardHeader {
         self.meta_copy_len()?.max(META_COPIES_APART_BYTES).checked_next_multiple_of(HEADER_BYTES)
     }
 
-    /// Returns the places of the copies of the header, in the order in which they are written.
+    /// Returns the offsets of the copies of the header, in the order in which they are written.
     pub fn copy_offsets(&self) -> Vec<u64> {
         let front = (0..HEADER_COPIES).map(|copy| copy * HEADER_BYTES);
         let last = self.file_len().map(|end| end - HEADER_BYTES);

@@ -1,8 +1,8 @@
 //! Exclusions of a set, stated once and stored in the set.
 //!
 //! A reader that does not know the exclusions may ignore them: the sealed files are the same, and
-//! only the excluded ones look new to it. A writer that does not know them clears the bit. Then
-//! everything is sealed, because the fields count only with the bit.
+//! only excluded files look new to it. A writer that does not know them clears the feature bit.
+//! Then nothing is excluded any more, because the fields are valid only with the bit.
 
 use crate::fields::{SET_ONE_FILE_SYSTEM, SET_PATTERN};
 use crate::{Features, Manifest};

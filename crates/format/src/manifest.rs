@@ -53,7 +53,7 @@ layout! {
 }
 
 layout! {
-    /// A source: what the user named. Its path, its prefix and its fields follow.
+    /// A source: a path that the user named. Its path, its prefix and its fields follow.
     SOURCE_LAYOUT {
         PATH_LEN: "path length" @ 0 + 4, "bytes of the absolute path that was sealed";
         PREFIX_LEN: "prefix length" @ 4 + 4, "bytes of the name under which it is restored; 0: the target directory itself";
@@ -138,7 +138,7 @@ pub struct Extent {
     pub lane: Lane,
     /// The first stripe.
     pub first: Stripe,
-    /// Blocks.
+    /// Number of blocks.
     pub count: u64,
 }
 
@@ -192,7 +192,7 @@ pub struct Manifest {
     pub features: Features,
     /// The set.
     pub set: SetId,
-    /// Counts the commits.
+    /// The number of the last commit.
     pub generation: Generation,
     /// Place of the data cells.
     pub mode: Mode,
@@ -200,9 +200,9 @@ pub struct Manifest {
     pub checksums: bool,
     /// The length of a block.
     pub block_len: BlockLen,
-    /// Stripes committed.
+    /// Number of committed stripes.
     pub stripes: u64,
-    /// Data cells of a stripe.
+    /// Number of data cells of a stripe.
     pub lanes: u32,
     /// The code.
     pub code: CodeRecord,

@@ -41,7 +41,7 @@ layout! {
 pub struct PinHeader {
     /// The set.
     pub set: SetId,
-    /// Its commit.
+    /// The commit of the set.
     pub generation: Generation,
     /// The length of its blocks.
     pub block_len: BlockLen,
@@ -54,7 +54,7 @@ pub struct PinHeader {
 }
 
 impl PinHeader {
-    /// Its bytes.
+    /// Returns the encoded header.
     pub fn encode(&self) -> [u8; PIN_HEADER_BYTES as usize] {
         let mut bytes = [0; PIN_HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);

@@ -243,23 +243,23 @@ pub struct StatusReport {
     pub scrub: Option<ScrubReport>,
     /// Bytes a second that rebuild and scrub may read and write; none: no limit.
     pub throttle_bytes_per_s: Option<u64>,
-    /// Blocks that are not durable yet.
+    /// Number of blocks that are not durable yet.
     pub dirty_blocks: u64,
-    /// Rows of the log in use.
+    /// Number of used rows of the log.
     pub log_rows_used: u64,
-    /// Rows of the log.
+    /// Number of rows of the log.
     pub log_rows: u64,
-    /// Blocks of users in the log.
+    /// Number of users' blocks in the log.
     pub log_blocks: u64,
     /// Number of these blocks that are lost, because more devices are lost than the log tolerates.
     pub log_blocks_lost: u64,
-    /// Places for stripes in use.
+    /// Number of used places for stripes.
     pub stripes_used: u64,
-    /// Places for stripes that are free.
+    /// Number of free places for stripes.
     pub free_stripes: u64,
-    /// Stripes with more bad columns than the code tolerates.
+    /// Number of stripes with more bad columns than the code tolerates.
     pub broken_stripes: u64,
-    /// Stripes that wait to be repaired.
+    /// Number of stripes that wait for repair.
     pub suspect_stripes: u64,
     /// Ranges of data that are lost or suspect, by offset.
     #[serde(default)]
@@ -357,7 +357,7 @@ pub struct DeviceReport {
     /// not written since. There the margin counts the device as lost.
     #[serde(default)]
     pub bad_chunks: u64,
-    /// Reason why it is lost or in trouble.
+    /// Reason why it is lost, or its problem.
     pub problem: Option<String>,
     /// Durations of its last reads; none: too few reads.
     #[serde(default)]
@@ -504,10 +504,10 @@ pub struct ScrubReport {
     /// Number of devices with bad metadata. It survives a restart, `metadata` does not.
     #[serde(default)]
     pub metadata_devices: u64,
-    /// Beginning, in seconds since 1970; 0: not known.
+    /// Time of its beginning, in seconds since 1970; 0: not known.
     #[serde(default)]
     pub begun_at: i64,
-    /// End, in seconds since 1970; 0: it has not ended.
+    /// Time of its end, in seconds since 1970; 0: it has not ended.
     #[serde(default)]
     pub ended_at: i64,
     /// True if it was stopped before its end.

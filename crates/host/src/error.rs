@@ -48,7 +48,7 @@ pub enum HostError {
     NoRoom {
         /// The devices without space, with their paths.
         devices: Vec<(Slot, Option<PathBuf>)>,
-        /// The error of one of them.
+        /// The error of one of these devices.
         error: DeviceError,
     },
     /// A device is shorter than its slot needs.

@@ -174,7 +174,7 @@ pub enum FolderError {
     SeveralVolumes {
         /// One of the volumes.
         first: VolumeId,
-        /// Another.
+        /// Another of the volumes.
         second: VolumeId,
     },
     /// Two devices have superblocks of the same slot, and neither is known to be newer.

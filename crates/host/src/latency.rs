@@ -94,7 +94,7 @@ impl Latencies {
         self.tallies.iter()
     }
 
-    /// Returns the time since its creation.
+    /// Returns the time since this value was created.
     pub(crate) fn age(&self) -> Duration {
         self.begun.elapsed()
     }

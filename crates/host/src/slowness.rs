@@ -4,14 +4,14 @@
 //! costs little there. This warning alarms an operator or, with `--evict-slow`, costs a device, so
 //! it needs more evidence:
 //!
-//! * Reads are compared over whole periods, a sixth of [`Rule::after`] each. A period says nothing
-//!   of a device with fewer than [`ENOUGH`] reads, unless these took half of the period.
+//! * Reads are compared over whole periods, a sixth of [`Rule::after`] each. A period does not
+//!   judge a device with fewer than [`ENOUGH`] reads, unless these took half of the period.
 //! * A device is late in a period if its median read takes at least [`SLOW_TIMES`] times as long as
-//!   three quarters of the other devices, and [`LATE_US`] more. So it is never accused together
-//!   with a quarter of the others, as when several share a disk that is busy elsewhere.
-//! * It is slow when it was late for [`Rule::after`] without a good period in between, in at least
-//!   [`LATE_PERIODS`] of them, over [`SURE`] reads or reads that took a third of the time.
-//! * The warning ends when the device was good for twice as long without a late period.
+//!   those of three quarters of the other devices, and at least [`LATE_US`] longer. So it is not
+//!   called late if a quarter of the others are as slow, as when several share a busy disk.
+//! * It is slow if it was late for [`Rule::after`] without a good period in between, in at least
+//!   [`LATE_PERIODS`] periods, with at least [`SURE`] reads or reads that took a third of the time.
+//! * The warning ends when the device was good for twice [`Rule::after`] without a late period.
 //!
 //! The caller passes the time; the same samples give the same result.
 

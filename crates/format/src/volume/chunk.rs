@@ -67,7 +67,7 @@ impl ChunkHeader {
         !self.checksums.contains(&NOT_STORED)
     }
 
-    /// Its bytes, whole blocks.
+    /// Returns the encoded header, whole blocks.
     ///
     /// Panics unless it has 1 to [`CHUNK_BLOCKS_MAX`] checksums.
     pub fn encode(&self) -> Vec<u8> {

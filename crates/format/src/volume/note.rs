@@ -214,7 +214,7 @@ pub struct EventNote {
 /// Progress of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScrubState {
-    /// It goes on.
+    /// It is running.
     Running,
     /// It waits for the user to continue it.
     Paused,

@@ -84,7 +84,7 @@ impl Record {
         self.entries.iter().try_for_each(|entry| entry.check(shape))
     }
 
-    /// Its bytes, whole blocks.
+    /// Returns the encoded record, whole blocks.
     ///
     /// Panics unless [`Record::check`] passes.
     pub fn encode(&self, shape: &Shape) -> Vec<u8> {

@@ -27,7 +27,7 @@ pub const CLAIM_BLOCK: DeviceBlock = DeviceBlock(STATE_START + 2 * STATE_BLOCKS 
 /// The first block of the journal, 128 KiB; the blocks between claim and journal are reserved.
 pub(super) const JOURNAL_START: u64 = 32;
 
-/// Blocks of the journal, at least.
+/// Fewest blocks of the journal.
 const JOURNAL_BLOCKS_MIN: u32 = 16;
 
 /// The longest journal: 256 MiB, which an opening holds in memory, for one device at a time. No

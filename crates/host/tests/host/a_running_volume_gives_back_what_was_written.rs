@@ -217,7 +217,8 @@ fn a_whole_block_is_not_undone_by_a_part_of_it() {
     }
 }
 
-/// Flushed writes survive a kill of the process, on files, with devices missing.
+/// Flushed writes survive a kill of the process, on devices that are files, with some devices
+/// missing.
 #[test]
 fn flushed_writes_survive_a_kill() {
     let folder = tempfile::tempdir().expect("a folder");

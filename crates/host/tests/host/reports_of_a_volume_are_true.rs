@@ -140,7 +140,7 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     assert!(matches!(service.obey(&Order::ClearErrors { device: 6 }), Answer::Fault { .. }));
     done(service.obey(&Order::ClearErrors { device: 1 }));
     assert_eq!(status(&service).wrong, Vec::<String>::new());
-    // As after a crash: the order that was answered is kept.
+    // This is like a crash: an acknowledged order is not lost.
     service.host().kill();
     drop(service);
     assert!(!looked_at(&root).has(FindingKind::DeviceErred));

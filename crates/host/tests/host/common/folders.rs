@@ -53,7 +53,7 @@ pub fn read(service: &Service, len: usize) -> Vec<u8> {
     found
 }
 
-/// Waits until the volume is clean: a rebuild has no deadline but this one.
+/// Waits until the volume is clean: no other time limit applies to a rebuild.
 pub fn until_clean(service: &Service) {
     until(service, |status| status.verdict == Verdict::Clean && status.rebuild.is_none());
 }

@@ -20,7 +20,7 @@ pub fn geometry(code: &str) -> Geometry {
     geometry_of(code, 48)
 }
 
-/// Returns the geometry of a code with so many stripes.
+/// Returns the geometry of a code with this many stripes.
 pub fn geometry_of(code: &str, logical_stripes: u32) -> Geometry {
     let code = Code::parse(code).expect("a spec");
     Geometry::new(NewVolume {
