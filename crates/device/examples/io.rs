@@ -4,10 +4,11 @@
 //!   cargo run --release -p pantile-device --example io [-- DIR [ROUNDS [WORKERS]]]
 //!
 //! One file of 256 MiB in DIR, opened with O_DIRECT and written once. Rounds are interleaved; each
-//! measures plain, then threads, then the ring, for half a second each, and gives the ratios to
-//! plain. Printed: medians, and processor time for each operation. Memory has no file, so both
-//! pools serve it with threads. 4 KiB: random, 32 at a time (plain: 32 threads that loop). 1 MiB:
-//! sequential, 4 at a time (plain: 4 threads that take the next place). 1 at a time: one thread.
+//! measures plain, then threads, then the ring, for half a second each, and computes the ratios to
+//! plain. The output has medians, and the processor time for each operation. A device in memory has
+//! no file, so both pools serve it with threads. 4 KiB: random, 32 at a time (plain: 32 threads
+//! that loop). 1 MiB: sequential, 4 at a time (plain: 4 threads that take the next offset). 1 at a
+//! time: one thread.
 
 use pantile_device::*;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 const FILE_BYTES: u64 = 256 << 20;
 const MEASURED: Duration = Duration::from_millis(500);
 
-/// Threads of the pool at most; never more than there are operations at a time.
+/// Most threads of the pool for a device; never more than operations at a time.
 static WORKERS: AtomicU64 = AtomicU64::new(32);
 
 #[derive(Clone, Copy)]
@@ -29,7 +30,7 @@ struct Work {
     at_a_time: usize,
 }
 
-/// Operations a second, and microseconds of processor time for each.
+/// Operations a second, and microseconds of processor time for each operation.
 type Rate = (f64, f64);
 
 fn main() {
@@ -42,7 +43,7 @@ fn main() {
     let path = dir.join(format!("pantile-io-{}.img", std::process::id()));
     let file =
         FileDevice::create_with(&path, FILE_BYTES, true, OpenOptions::default()).expect("a file in DIR");
-    // The name is not needed any more: nothing is left behind, however we end.
+    // The name is removed at once, so that no file is left, however the program ends.
     std::fs::remove_file(&path).expect("it was just made");
     println!("{:?}, blocks of {} bytes, {rounds} rounds", file.mode(), file.block_len_bytes());
     let file = Arc::new(file);
@@ -128,14 +129,14 @@ fn painted(len: usize) -> AlignedBuf {
     buffer
 }
 
-/// Place of the next operation.
+/// Returns the offset of the next operation.
 fn place(work: Work, rng: &mut fastrand::Rng, next: &AtomicU64) -> u64 {
     let places = FILE_BYTES / work.len as u64;
     let index = if work.random { rng.u64(0..places) } else { next.fetch_add(1, Relaxed) % places };
     index * work.len as u64
 }
 
-/// The plain loop: threads, each with a buffer, each doing one operation after the other.
+/// Measures the plain loop: threads with a buffer each, which do one operation after another.
 fn plain(work: Work, device: &dyn Device) -> Rate {
     let (next, ops) = (AtomicU64::new(0), AtomicU64::new(0));
     let (cpu, begun) = (cpu_time(), Instant::now());
@@ -160,7 +161,7 @@ fn plain(work: Work, device: &dyn Device) -> Rate {
     rate(ops.into_inner(), begun.elapsed(), cpu_time() - cpu)
 }
 
-/// Runs the same work from one thread that submits and takes back, as a volume does.
+/// Measures the same work with one thread that submits and takes completions, as a volume does.
 fn pool(work: Work, device: Arc<dyn Device>, ring: bool) -> Rate {
     let (next, mut rng, buffers) =
         (AtomicU64::new(0), fastrand::Rng::with_seed(1), BufferPool::new(64 << 20));
@@ -207,7 +208,7 @@ fn rate(ops: u64, elapsed: Duration, cpu: Duration) -> Rate {
     (ops as f64 / elapsed.as_secs_f64(), cpu.as_secs_f64() * 1e6 / ops as f64)
 }
 
-/// Processor time of this process, user and system, in steps of 10 ms.
+/// Returns the processor time of this process, user and system, in steps of 10 ms.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

@@ -1,11 +1,11 @@
 //! Page-aligned memory, owned, recycled and bounded.
 //!
-//! Direct I/O wants memory that begins on a sector; a page suffices for every device. A pool has
-//! one range of addresses and asks for huge pages there ([`pages`](crate::pages)); a buffer for
-//! which all free pieces are too small is a mapping of its own.
+//! Direct I/O needs memory that begins at a multiple of a sector; a page suffices for every device.
+//! A pool has one range of addresses and requests huge pages there ([`pages`](crate::pages)). A
+//! buffer that fits none of its free pieces is a separate mapping.
 //!
-//! Invariant: buffers in use and idle ones together <= `max_bytes` of the pool, at every moment. Of
-//! huge pages only the parts that were taken count.
+//! Invariant: buffers in use and free ones together take at most `max_bytes` of the pool at every
+//! moment. Of a huge page only the parts that were given out count.
 
 use crate::pages::{Area, Pages};
 use std::fmt;
@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Buffers begin on a multiple of this. The smallest page of every processor we build for, and at
-/// least a sector.
+/// Alignment of buffers: the smallest page of every processor that the build supports, and at least
+/// a sector.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Owned bytes that begin on a page. Dropped, they return to the pool they came from.
+/// Owned bytes that begin on a page. When dropped, they return to the pool that they came from.
 ///
 /// Fresh memory is zeros; recycled memory holds the bytes of its last use.
 pub struct AlignedBuf {
@@ -26,11 +26,11 @@ pub struct AlignedBuf {
     pages: Option<Pages>,
     len: usize,
     home: Option<Arc<Inner>>,
-    /// Taken beyond the bound: counted, and not kept.
+    /// True if it was taken beyond the bound: then it is counted, and not kept for reuse.
     is_beyond: bool,
 }
 
-/// A read-only range of an [`AlignedBuf`]: aligned as its place within the buffer is.
+/// A read-only range of an [`AlignedBuf`]. It is aligned as its offset in the buffer is.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     bytes: &'a [u8],
@@ -50,45 +50,46 @@ pub struct BufferPool {
 }
 
 impl AlignedBuf {
-    /// A zeroed buffer that belongs to no pool. One of no bytes is one, and occupies a page.
+    /// Returns a zeroed buffer that belongs to no pool. A buffer of 0 bytes is valid and occupies a
+    /// page.
     ///
     /// Panics: if the system has no memory left.
     pub fn zeroed(len: usize) -> Self {
         Self { pages: Some(Pages::alone(capacity_of(len))), len, home: None, is_beyond: false }
     }
 
-    /// A range of it, to be written to a device.
+    /// Returns a range of the buffer, to be written to a device.
     ///
     /// Panics: if the range is not within the buffer.
     pub fn part(&self, range: Range<usize>) -> Part<'_> {
         Part { bytes: &self[range] }
     }
 
-    /// A range of it, to be filled by a device.
+    /// Returns a range of the buffer, to be filled by a device.
     ///
     /// Panics: if the range is not within the buffer.
     pub fn part_mut(&mut self, range: Range<usize>) -> PartMut<'_> {
         PartMut { bytes: &mut self[range] }
     }
 
-    /// All of it, to be written to a device.
+    /// Returns the whole buffer, to be written to a device.
     pub fn whole(&self) -> Part<'_> {
         Part { bytes: self }
     }
 
-    /// All of it, to be filled by a device.
+    /// Returns the whole buffer, to be filled by a device.
     pub fn whole_mut(&mut self) -> PartMut<'_> {
         PartMut { bytes: self }
     }
 }
 
 impl<'a> Part<'a> {
-    /// The bytes, for as long as the buffer lives.
+    /// Returns the bytes. The reference is valid as long as the buffer lives.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The first `len` bytes.
+    /// Returns the first `len` bytes.
     pub fn first(&self, len: usize) -> Part<'a> {
         Part { bytes: &self.bytes[..len] }
     }
@@ -100,15 +101,15 @@ impl PartMut<'_> {
         PartMut { bytes: self.bytes }
     }
 
-    /// The first `len` bytes.
+    /// Returns the first `len` bytes.
     pub fn first(&mut self, len: usize) -> PartMut<'_> {
         PartMut { bytes: &mut self.bytes[..len] }
     }
 }
 
 impl BufferPool {
-    /// A pool that never holds more than `max_bytes`, in use and idle together; whole pages are
-    /// counted.
+    /// Makes a pool that never holds more than `max_bytes`, in use and free together; whole pages
+    /// are counted.
     pub fn new(max_bytes: usize) -> Self {
         let area = Area::new(max_bytes / PAGE_BYTES * PAGE_BYTES);
         let store = Mutex::new(Store { area, used_bytes: 0, idle_bytes: 0, waiting: 0 });
@@ -122,9 +123,10 @@ impl BufferPool {
         }
     }
 
-    /// A buffer of `len` bytes, or `None` if that much is not free now. Its content is arbitrary.
+    /// Returns a buffer of `len` bytes, or `None` if the bound leaves too little now. Its content
+    /// is arbitrary.
     ///
-    /// Panics: if the system has no memory left although the bound has.
+    /// Panics: if the system has no memory left although the bound permits it.
     pub fn take(&self, len: usize) -> Option<AlignedBuf> {
         let pages = self.inner.take(&mut self.inner.lock(), capacity_of(len))?;
         Some(self.buffer(pages, len, false))
@@ -144,10 +146,10 @@ impl BufferPool {
         AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()), is_beyond }
     }
 
-    /// Waits for buffers to return, and takes one. `None` at the deadline, or at once if the bound
-    /// never allows it.
+    /// Waits for buffers to return, and takes one. `None` at the deadline, or at once if `len`
+    /// exceeds the bound.
     ///
-    /// No order among those who wait: a large one may see small ones pass.
+    /// Waiters have no order: small requests can overtake a large one.
     pub fn take_until(&self, len: usize, deadline: Instant) -> Option<AlignedBuf> {
         let capacity = capacity_of(len);
         if capacity > self.inner.max_bytes {
@@ -165,22 +167,23 @@ impl BufferPool {
         }
     }
 
-    /// The bound.
+    /// Returns the bound in bytes.
     pub fn max_bytes(&self) -> usize {
         self.inner.max_bytes
     }
 
-    /// Bytes in the hands of users, whole pages.
+    /// Returns the bytes of buffers in use, in whole pages.
     pub fn used_bytes(&self) -> usize {
         self.inner.lock().used_bytes
     }
 
-    /// Bytes in the hands of users that were taken beyond the bound.
+    /// Returns the bytes of buffers in use that were taken beyond the bound.
     pub fn beyond_bytes(&self) -> usize {
         self.inner.beyond_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that the pool occupies, idle ones included, and without those beyond the bound.
+    /// Returns the bytes that the pool occupies, free ones included, those beyond the bound
+    /// excluded.
     pub fn held_bytes(&self) -> usize {
         let store = self.inner.lock();
         store.used_bytes + store.idle_bytes
@@ -251,12 +254,12 @@ struct Inner {
 }
 
 struct Store {
-    /// None: the system has not so many addresses.
+    /// The range of addresses; `None`: the system has too few addresses.
     area: Option<Area>,
     used_bytes: usize,
-    /// Upper bound of the memory that returned parts of the area still have.
+    /// Upper bound of the memory that free parts of the area still occupy.
     idle_bytes: usize,
-    /// Number of waiting threads: waking none saves a system call.
+    /// Number of waiting threads; without any, a system call is saved.
     waiting: usize,
 }
 
@@ -271,8 +274,8 @@ impl Inner {
         }
         store.used_bytes += capacity;
         let of_area = store.area.as_mut().and_then(|area| area.take(capacity));
-        // Parts taken from the area may or may not have had memory, so the idle bytes can be an
-        // overcount.
+        // A part taken from the area may or may not have occupied memory, so `idle_bytes` can be
+        // too high.
         store.idle_bytes = store.idle_bytes.min(store.area.as_ref().map_or(0, Area::free_bytes));
         if store.used_bytes + store.idle_bytes > self.max_bytes {
             store.area.iter().for_each(Area::empty);
@@ -289,14 +292,15 @@ impl Inner {
         drop(store);
         drop(alone);
         if call {
-            // All: the one woken might want more than came back, while another would be content.
+            // Every waiter is woken: a single one might need more than came back, while another
+            // needs less.
             self.returned.notify_all();
         }
     }
 }
 
 impl Store {
-    /// Takes back pages that have no owner any more.
+    /// Takes back pages that are no longer in use. Returns them if they are a mapping of their own.
     fn give_back(&mut self, pages: Pages) -> Option<Pages> {
         match &mut self.area {
             Some(area) if area.gave(&pages) => {
@@ -309,9 +313,9 @@ impl Store {
     }
 }
 
-/// Whole pages for `len` bytes.
+/// Returns the length of the whole pages that `len` bytes need.
 fn capacity_of(len: usize) -> usize {
-    // The length of a buffer can come from an untrusted file, so 0 is a length like any other.
+    // The length of a buffer can come from an untrusted file, so 0 is accepted.
     len.max(1).next_multiple_of(PAGE_BYTES)
 }
 

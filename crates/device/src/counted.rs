@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A device that counts its operations.
 pub type Counted<D> = Layered<D, Counting>;
 
-/// Operations and bytes counted.
+/// Counters of operations and bytes.
 #[derive(Default)]
 pub struct Counting {
-    /// In the order of the fields of [`Counts`].
+    /// One counter for each field of [`Counts`], in their order.
     kinds: [Counter; 5],
 }
 
@@ -18,9 +18,9 @@ pub struct Counting {
 pub struct Count {
     /// Operations that ended, with or without success.
     pub ops: u64,
-    /// Bytes they were about.
+    /// Sum of the lengths of these operations.
     pub bytes: u64,
-    /// Those of `ops` that failed.
+    /// Number of these operations that failed.
     pub errors: u64,
 }
 
@@ -29,7 +29,7 @@ pub struct Count {
 pub struct Counts {
     /// Reads.
     pub read: Count,
-    /// Writes; one of several parts is one.
+    /// Writes; a write of several parts counts once.
     pub write: Count,
     /// Flushes.
     pub flush: Count,
@@ -47,7 +47,7 @@ struct Counter {
 }
 
 impl<D: Device> Layered<D, Counting> {
-    /// Counts from zero.
+    /// Wraps a device; all counters are zero.
     pub fn new(inner: D) -> Self {
         Self::with(inner, Counting::default())
     }
@@ -89,7 +89,7 @@ impl Layer for Counting {
 }
 
 impl Counts {
-    /// Those of one kind; opening and making are not counted.
+    /// Returns the counter of one kind; opening and making are not counted.
     pub fn of(&self, kind: OpKind) -> Count {
         match kind {
             OpKind::Read => self.read,

@@ -6,56 +6,58 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A row of bytes of fixed length, read and written in whole blocks, by any number of threads at
+/// A fixed-length array of bytes, read and written in whole blocks by any number of threads at
 /// once.
 ///
 /// Invariant: offsets and lengths are multiples of [`block_len_bytes`](Self::block_len_bytes), and
-/// so is the place of a part within its buffer; `offset + len <= len_bytes()`. Anything else is
-/// refused before it is tried. Order: operations that overlap in time and in place happen in any
+/// so is the offset of a part in its buffer; `offset + len <= len_bytes()`. Any other request is
+/// refused before it is tried. Order: concurrent operations on the same block take effect in any
 /// order, block by block. Errors: a read that failed may have changed its buffer; a write that
 /// failed may have written any of its blocks.
 pub trait Device: Send + Sync {
     /// Returns the device's name in errors: its path.
     fn path(&self) -> &Path;
 
-    /// Bytes that can be used, a multiple of the block length. Never changes.
+    /// Returns the usable length, a multiple of the block length. It never changes.
     fn len_bytes(&self) -> u64;
 
-    /// The unit of addresses and lengths: the logical sector, or the block length that direct I/O
-    /// demands of a file.
+    /// Returns the unit of offsets and lengths: the logical sector, or the block length that direct
+    /// I/O requires for a file.
     fn block_len_bytes(&self) -> u32;
 
-    /// Identity of the device, the same under every name.
+    /// Returns the identity of the device, which is the same under every name.
     fn identity(&self) -> Identity;
 
     /// Fills all of `into` with the bytes at `offset_bytes`.
     fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError>;
 
-    /// Writes the parts one behind the other, from `offset_bytes` on.
+    /// Writes the parts one after another, from `offset_bytes` on.
     ///
-    /// Acknowledged is not stable: see [`flush`](Self::flush).
+    /// An acknowledged write is not durable before the next [`flush`](Self::flush).
     fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError>;
 
-    /// Makes every operation that was acknowledged before this call survive a crash.
+    /// Makes every operation that was acknowledged before this call durable.
     ///
-    /// Errors: `FlushFailed`, and then for ever: writes since the last good flush can be lost.
+    /// Errors: `FlushFailed`, then on every later call, too: writes since the last successful flush
+    /// can be lost.
     fn flush(&self) -> Result<(), DeviceError>;
 
-    /// Says that the content of a range is no longer needed. A device may ignore it.
+    /// Reports that the content of a range is no longer needed. A device may ignore it.
     ///
-    /// Afterwards each block reads as zeros or as it was before, and need not stay the one or the
+    /// Afterwards each block reads as zeros or as its old content, and may change from one to the
     /// other.
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
 
-    /// Fills a range with zeros, and keeps the space for it. It is as stable as a write.
+    /// Fills a range with zeros, and keeps its space allocated. Like a write it is durable after a
+    /// flush.
     fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
 
-    /// The file whose direct, positioned, aligned reads and writes are those of this device, if
-    /// there is nothing more to them: then a pool may leave them to the system. Operations not done
-    /// in full are repeated on the device, for its error.
+    /// Returns the file that a pool may read and write directly in place of this device, at aligned
+    /// offsets. `None`: the device does more than such I/O on a file. Operations that the system
+    /// does not complete in full are repeated on the device, which reports the error.
     ///
-    /// Invariant: the system takes them, and looks at the file's length, without waiting for the
-    /// device. A thread that must not wait submits them.
+    /// Invariant: the system accepts such operations, and reads the file's length, without waiting
+    /// for the device. They are submitted by a thread that must not wait.
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -70,16 +72,16 @@ pub trait Device: Send + Sync {
         self.flush()
     }
 
-    /// Its standing: found or not at the next opening in the same place. May wait for the file
-    /// system of its path.
+    /// Returns whether the next opening of the same path would find this device. May wait for the
+    /// file system of the path.
     fn standing(&self) -> Standing {
         Standing::Kept
     }
 }
 
-/// Identity by the system's own numbers: equal for the same file under two names.
+/// Identity by the numbers of the system: equal for one file under two names.
 ///
-/// A loop device and the file below it are different here; only the person who attached them knows.
+/// A loop device and the file below it have different identities; only the operator knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
     /// A regular file.
@@ -94,14 +96,14 @@ pub enum Identity {
         /// Its number.
         device: u64,
     },
-    /// An export of a server; two names of one server are two.
+    /// An export of a server; with another name of the server its identity differs.
     Server {
-        /// A number of its server, port and name.
+        /// A number computed from its server, port and name.
         export: u64,
     },
-    /// Memory of this process.
+    /// A device in the memory of this process.
     Memory {
-        /// Where it lies.
+        /// Its address.
         address: usize,
     },
 }
@@ -109,9 +111,9 @@ pub enum Identity {
 /// An operation of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OpKind {
-    /// To be opened.
+    /// Opening the device.
     Open,
-    /// To be made.
+    /// Making the device.
     Create,
     /// [`Device::read_at`].
     Read,
@@ -188,18 +190,18 @@ pub fn open_device(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>,
     }
 }
 
-/// Sum of the lengths of some parts.
+/// Returns the sum of the lengths of some parts.
 pub(crate) fn parts_len(parts: &[Part<'_>]) -> u64 {
     parts.iter().map(|part| part.len() as u64).sum()
 }
 
-/// An operation on a device, for errors.
+/// Returns the operation on a device that an error reports.
 pub(crate) fn site(device: &Path, op: OpKind, offset_bytes: u64, len_bytes: u64) -> Site {
     Site { device: device.to_path_buf(), op, offset_bytes, len_bytes }
 }
 
-/// Refuses operations outside of the device or off its blocks; `starts_and_lens` are those of the
-/// parts in memory.
+/// Refuses operations outside of the device or not aligned to its blocks. `starts_and_lens`: the
+/// offsets of the parts in their buffers, and their lengths.
 pub(crate) fn check(
     device: &(impl Device + ?Sized),
     op: OpKind,
@@ -210,7 +212,7 @@ pub(crate) fn check(
     let block = u64::from(device.block_len_bytes());
     let at = || site(device.path(), op, offset_bytes, len_bytes);
     let mut unaligned = offset_bytes | len_bytes;
-    // A buffer begins on a page, so a start is as aligned as its buffer's place allows.
+    // A buffer begins on a page, so the alignment of a part follows from its offset in the buffer.
     let memory_mask = block.min(crate::PAGE_BYTES as u64) - 1;
     for (start, len) in starts_and_lens {
         unaligned |= (start as u64 & memory_mask) | len as u64;

@@ -1,17 +1,17 @@
-//! Errors of a device, each with the place, the fact and the remedy.
+//! Errors of a device, each with its location, its cause and its remedy.
 
 use crate::{OpKind, is_server};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Operation, device and place of an error.
+/// The device, the operation and the range of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// Path of the device.
     pub device: PathBuf,
     /// Operation that failed.
     pub op: OpKind,
-    /// First byte; 0 where an operation has no place.
+    /// Offset of the first byte; 0 for an operation without an offset.
     pub offset_bytes: u64,
     /// Number of bytes; 0 where an operation has no length.
     pub len_bytes: u64,
@@ -20,7 +20,7 @@ pub struct Site {
 /// Reason why an operation is not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceError {
-    /// The device could not read or write these blocks; others may be well.
+    /// The device could not read or write these blocks; other blocks may be intact.
     Media {
         /// The operation.
         at: Site,
@@ -43,7 +43,7 @@ pub enum DeviceError {
         /// End of the file when it was opened.
         device_len_bytes: u64,
     },
-    /// A flush failed, now or earlier: everything written since the last good one may be lost.
+    /// A flush failed, now or earlier: every write since the last successful flush may be lost.
     FlushFailed {
         /// The operation.
         at: Site,
@@ -64,18 +64,18 @@ pub enum DeviceError {
         /// The block length.
         block_len_bytes: u32,
     },
-    /// The range does not lie on the device.
+    /// The range exceeds the device.
     OutOfRange {
         /// The operation.
         at: Site,
         /// Length of the device.
         device_len_bytes: u64,
     },
-    /// The device may be read only.
+    /// The device is read-only.
     ReadOnly {
         /// The operation.
         at: Site,
-        /// Number of the system's error; 0 if it was opened for reading.
+        /// Number of the system's error; 0 if the device was opened read-only.
         errno: i32,
     },
     /// Another program has it open, or has mounted it.
@@ -87,27 +87,27 @@ pub enum DeviceError {
     SameDevice {
         /// The operation.
         at: Site,
-        /// The name it has there.
+        /// The path by which it is in use.
         known_as: PathBuf,
     },
-    /// There is something of that name.
+    /// The name already exists.
     AlreadyThere {
         /// The operation.
         at: Site,
     },
-    /// There is nothing of that name, or it may not be opened.
+    /// The name does not exist, or may not be opened.
     NotThere {
         /// The operation.
         at: Site,
         /// Number of the system's error.
         errno: i32,
     },
-    /// Neither a regular file nor a block device.
+    /// The name is of neither a regular file nor a block device.
     NotADevice {
         /// The operation.
         at: Site,
     },
-    /// Less than one block long.
+    /// The device is shorter than one block.
     TooSmall {
         /// The operation.
         at: Site,
@@ -120,10 +120,10 @@ pub enum DeviceError {
     Server {
         /// The operation.
         at: Site,
-        /// Why, and what helps.
+        /// The cause and the remedy, as text.
         why: String,
     },
-    /// Anything else the system says.
+    /// Any other error of the system.
     System {
         /// The operation.
         at: Site,
@@ -132,36 +132,36 @@ pub enum DeviceError {
     },
 }
 
-/// Reaction that an error asks of the program that drives the device.
+/// The reaction to an error by the program that uses the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Remedy {
-    /// These blocks are lost: compute them from other devices, and write them again.
+    /// Compute the lost blocks from other devices, and write them again.
     RepairRange,
     /// Go on without the device: it will not recover.
     DropDevice,
-    /// Space is needed below; the stored bytes are intact.
+    /// Make space on the file system below; the stored bytes are intact.
     MakeSpace,
-    /// The request was wrong; the device is well.
+    /// Correct the request, which was wrong; the device is intact.
     FixCaller,
-    /// A person has to choose another device, or to free this one.
+    /// Choose another device, or free this one: a decision of the operator.
     ChooseDevice,
-    /// The system was short of something: the same request may succeed later.
+    /// Repeat the request later: the system was short of some resource.
     Retry,
 }
 
 impl DeviceError {
-    /// The error that a number of the system stands for.
+    /// Returns the error for an error number of the system.
     ///
-    /// The numbers are those that Linux' block layer and file systems give to failed reads and
-    /// writes (`blk_errors` in block/blk-core.c): one list, so that a fault made by a test means
-    /// the same as a real one.
+    /// The numbers are those that Linux's block layer and file systems return for failed reads and
+    /// writes (`blk_errors` in block/blk-core.c). There is one list, so that a simulated fault
+    /// means the same as a real one.
     pub fn from_errno(at: Site, errno: i32) -> Self {
         use rustix::io::Errno as E;
         let one_of = |known: &[E]| known.iter().any(|known| known.raw_os_error() == errno);
         if at.op == OpKind::Flush {
             Self::FlushFailed { at, errno }
         } else if one_of(&[E::IO, E::NODATA, E::ILSEQ, E::REMOTEIO, E::TIMEDOUT, E::BADMSG, E::UCLEAN]) {
-            // Medium, protection information, target, timeout, and a file system's own checksums.
+            // Medium, protection information, target, timeout, and the checksums of a file system.
             Self::Media { at, errno }
         } else if one_of(&[E::NODEV, E::NXIO, E::NOMEDIUM, E::NOLINK, E::STALE])
             || one_of(&[E::NOTCONN, E::SHUTDOWN, E::CONNABORTED, E::CONNRESET, E::HOSTDOWN])
@@ -178,7 +178,7 @@ impl DeviceError {
         }
     }
 
-    /// The operation that failed.
+    /// Returns the operation that failed.
     pub fn at(&self) -> &Site {
         match self {
             Self::Media { at, .. }
@@ -238,7 +238,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// The system's words for one of its numbers.
+/// The system's text for an error number.
 struct Said(i32);
 
 impl fmt::Display for Said {
@@ -312,7 +312,7 @@ impl fmt::Display for DeviceError {
 
 impl std::error::Error for DeviceError {}
 
-/// An error of opening or making a device.
+/// Returns the error of opening or making a device.
 pub(crate) fn opening(path: &Path, op: OpKind, errno: rustix::io::Errno) -> DeviceError {
     use rustix::io::Errno as E;
     let at = crate::device::site(path, op, 0, 0);

@@ -1,5 +1,5 @@
-//! A device that fails as told: each fault is planned for the nth operation of a kind, counted from
-//! 1, or for a range of bytes.
+//! A device with planned faults: each is for the nth operation of a kind, counted from 1, or for a
+//! range of bytes.
 
 use crate::device::site;
 use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
@@ -12,20 +12,20 @@ use std::time::Duration;
 pub enum Fault {
     /// The operation is not done, and the system returns this number.
     Errno(i32),
-    /// Done in full, but this much later.
+    /// The operation is done in full, after this delay.
     Delay(Duration),
-    /// The file ends after this many bytes of the operation: they are done, the rest is an error.
+    /// The file ends after this many bytes of the operation: they are done, the rest fails.
     Short(usize),
-    /// This many bytes of a write are done before the device fails with EIO.
+    /// This many bytes of a write are done; then the device fails with EIO.
     Torn(usize),
-    /// Acknowledged, and not done.
+    /// The operation is acknowledged, but not done.
     Lost,
 }
 
 /// A device with planned faults.
 pub type Faulty<D> = Layered<D, Planning>;
 
-/// The faults that are planned.
+/// The planned faults, and the counts of operations.
 #[derive(Default)]
 pub struct Planning {
     plan: Mutex<Plan>,
@@ -42,34 +42,34 @@ struct Planned {
     kind: OpKind,
     nth: u64,
     until: u64,
-    /// Only operations that touch these.
+    /// Range of the fault: it is for operations that touch one of these bytes.
     bytes: Range<u64>,
     fault: Fault,
 }
 
 impl<D: Device> Layered<D, Planning> {
-    /// No fault yet.
+    /// Wraps a device without planned faults.
     pub fn new(inner: D) -> Self {
         Self::with(inner, Planning::default())
     }
 
-    /// Lets the `nth` operation of a kind fail, counted from 1 since the device was wrapped.
+    /// Makes the `nth` operation of a kind fail, counted from 1 since the device was wrapped.
     pub fn fail_nth(&self, kind: OpKind, nth: u64, fault: Fault) {
         self.fail(kind, nth, nth, 0..u64::MAX, fault);
     }
 
-    /// Lets every operation of a kind fail from the `nth` on.
+    /// Makes every operation of a kind fail from the `nth` on.
     pub fn fail_from(&self, kind: OpKind, nth: u64, fault: Fault) {
         self.fail(kind, nth, u64::MAX, 0..u64::MAX, fault);
     }
 
-    /// Lets every operation of a kind fail that touches one of these bytes: a place of the medium
-    /// that has gone bad.
+    /// Makes every operation of a kind fail that touches one of these bytes, as on a bad spot of
+    /// the medium.
     pub fn fail_within(&self, kind: OpKind, bytes: Range<u64>, fault: Fault) {
         self.fail(kind, 1, u64::MAX, bytes, fault);
     }
 
-    /// Forgets all plans: the device is well again.
+    /// Removes all planned faults.
     pub fn heal(&self) {
         self.layer.plan.lock().unwrap_or_else(PoisonError::into_inner).faults.clear();
     }
@@ -81,7 +81,7 @@ impl<D: Device> Layered<D, Planning> {
 }
 
 impl Planning {
-    /// Counts an operation, and returns its fault.
+    /// Counts an operation, and returns its fault, if one is planned.
     fn next(&self, Operation { kind, offset_bytes: offset, len_bytes: len }: Operation) -> Option<Fault> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let nth = match plan.begun.iter_mut().find(|(known, _)| *known == kind) {

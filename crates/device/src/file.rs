@@ -1,29 +1,28 @@
-//! Regular files and block devices, past the page cache where the system lets us.
+//! Regular files and block devices, without the page cache where the system permits that.
 //!
 //! A path is opened in this order. First its kind is examined, because a pipe would block and some
-//! devices act when they are opened. The examined object is opened, even if the name leads to
+//! devices act when they are opened. The examined object is opened, even if the name refers to
 //! another one now. The device is claimed: `flock` for a file, `O_EXCL` for a block device, so
 //! mounted ones and those of another volume are refused. Only then is it read or written. The lock
-//! belongs to the open file, not to the name or the process. A second opening is refused under any
-//! name, also by the same process, and a dead process holds no lock.
+//! belongs to the open file, not to the name or the process. So a second opening is refused under
+//! any name, also in the same process, and a dead process holds no lock.
 //!
-//! Direct or buffered: the kernel is asked for the alignment that direct I/O demands of this file
-//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. If any of it is refused, the device
-//! works through the page cache, and [`FileDevice::mode`] shows it. A flush is `fdatasync` in both
-//! modes: it empties the device's own write cache too, and for a block device the kernel's block
-//! layer.
+//! Direct or buffered: the kernel is asked which alignment direct I/O requires for this file
+//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. If one of these steps fails, the
+//! device uses the page cache, and [`FileDevice::mode`] shows that. A flush is `fdatasync` in both
+//! modes: it also flushes the device's own write cache.
 //!
-//! A flush that fails is never tried again. Linux reports a lost write once and then calls the
-//! pages clean, so the second `fdatasync` would acknowledge lost bytes. The first error therefore
-//! stays until the device is reopened.
+//! A flush that failed is never repeated. Linux reports a lost write once and then marks the pages
+//! clean, so the second `fdatasync` would acknowledge lost bytes. The first error therefore stays
+//! until the device is reopened.
 //!
-//! A file cut while it is open is found by the next read past its new end, and by the next flush,
-//! which looks at the length. (A write past the new end alone would silently make it longer again,
-//! with a hole of zeros.)
+//! If a file is truncated while it is open, the next read past its new end detects that, and so
+//! does the next flush, which checks the length. (A write past the new end alone would silently
+//! extend the file again, with a hole of zeros.)
 //!
-//! Discarding a block device uses `fallocate` (punch hole: write zeroes with unmap), not the
-//! BLKDISCARD ioctl, which would be `unsafe`. A drive that can TRIM but cannot promise zeros after
-//! it gets no TRIM from us.
+//! Discarding a range of a block device uses `fallocate` (punch hole: write zeroes with unmap), not
+//! the BLKDISCARD ioctl, which would be `unsafe`. A drive that supports TRIM but does not promise
+//! zeros after it gets no TRIM.
 
 use crate::device::{check, parts_len, site};
 use crate::error::opening;
@@ -41,17 +40,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Block length if the system does not report the demand of direct I/O: no disk has larger logical
-/// sectors.
+/// Block length if the system does not report the alignment of direct I/O: no disk has larger
+/// logical sectors.
 const UNKNOWN_BLOCK_BYTES: u32 = 4096;
 
-/// Zeros written at a time where the system cannot zero a range itself.
+/// Length of one write of zeros where the system cannot zero a range itself.
 const ZEROS_BYTES: usize = 256 * 1024;
 
 /// The most slices the kernel takes in one pwritev (UIO_MAXIOV).
 const SLICES_MAX: usize = 1024;
 
-/// A regular file or a block device, held exclusively while it is open for writing.
+/// A regular file or a block device, locked exclusively while it is open for writing.
 #[derive(Debug)]
 pub struct FileDevice {
     file: Held,
@@ -62,63 +61,64 @@ pub struct FileDevice {
     mode: Mode,
     access: Access,
     begins_at_once: bool,
-    /// The error of the first flush that failed. Held while a flush runs: the system reports a lost
-    /// write to one caller only, and no other may be answered before that report is known.
+    /// The error of the first flush that failed. The lock is held during a flush: the system
+    /// reports a lost write to one caller only, and no other caller may be answered before that
+    /// report is known.
     flush_failure: Mutex<Option<Errno>>,
     cannot_discard: AtomicBool,
     cannot_zero: AtomicBool,
     zeros: OnceLock<AlignedBuf>,
 }
 
-/// Use of the page cache.
+/// Mode of I/O: with or without the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// O_DIRECT: between the buffer and the device.
+    /// O_DIRECT: I/O between the buffer and the device, without the page cache.
     Direct,
-    /// Through the page cache, stable at the next flush.
+    /// Through the page cache; durable after the next flush.
     Buffered,
 }
 
-/// Wanted mode.
+/// The mode that an opening requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Caching {
-    /// Direct where it works.
+    /// Direct if that works, otherwise buffered.
     #[default]
     Auto,
-    /// Buffered, although direct would work.
+    /// Buffered, even if direct would work.
     Buffered,
 }
 
-/// Purpose of an opening.
+/// Access rights of an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Access {
-    /// Everything; nobody else may have it open.
+    /// Reads and writes; the device may not be open elsewhere.
     #[default]
     ReadWrite,
-    /// Looking: others may look as well. A file that is open for writing is refused, a block device
-    /// is not.
+    /// Reads; others may read at the same time. A file that is open for writing is refused, a block
+    /// device is not.
     ReadOnly,
-    /// Looking beside any other, also one that writes, so that what is read can be torn.
+    /// Reads beside any other program, even one that writes, so that torn data can be read.
     Beside,
 }
 
 /// Options of an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpenOptions {
-    /// For reading only, or for everything.
+    /// Access rights.
     pub access: Access,
-    /// Past the page cache, or through it.
+    /// Mode of I/O.
     pub caching: Caching,
 }
 
-/// Opens the object that was seen at a path, even if another has taken its place. Another user can
-/// put a device there that acts when it is opened, such as a watchdog or a tape.
+/// Opens the object that was examined at a path, even if the path now refers to another one.
+/// Another user can put a device there that acts when it is opened, such as a watchdog or a tape.
 ///
-/// Errors: those of the system; `NODEV` if it is another by now, on a system without /proc.
+/// Errors: those of the system; without /proc, `NODEV` if the path now refers to another object.
 fn open_seen(seen: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let open = |path: &Path| retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty()));
     match open(Path::new(&format!("/proc/self/fd/{}", seen.as_raw_fd()))) {
-        // A system without /proc. Nobody waits for the other end of a pipe.
+        // A system without /proc. The flags keep the opening of a pipe from waiting.
         Err(Errno::NOENT) => {
             let opened = open(path)?;
             let (was, is) = (fstat(seen)?, fstat(&opened)?);
@@ -130,7 +130,7 @@ fn open_seen(seen: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errn
 }
 
 impl FileDevice {
-    /// Opens a file or block device for everything, direct where that works.
+    /// Opens a file or block device for reads and writes, direct if that works.
     ///
     /// Errors: see [`open_with`](Self::open_with).
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
@@ -147,7 +147,8 @@ impl FileDevice {
         Self::open_found(&seen.map_err(|errno| opening(path, OpKind::Open, errno))?, path, options)
     }
 
-    /// Opens a file that was found at a path, by a descriptor of `O_PATH`, as [`Self::open_with`].
+    /// Opens the file or block device of a descriptor of `O_PATH`, found at a path, as
+    /// [`Self::open_with`] does.
     fn open_found(seen: &OwnedFd, path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
         let refused = |errno| opening(path, OpKind::Open, errno);
         let kind = FileType::from_raw_mode(fstat(seen).map_err(refused)?.st_mode);
@@ -157,8 +158,8 @@ impl FileDevice {
             Access::ReadOnly | Access::Beside => OFlags::RDONLY,
         };
         match kind {
-            // A file that the kernel computes on reading holds no volume, and acts when it is
-            // written.
+            // A file that the kernel generates (`/proc`, `/sys`) holds no volume, and acts when it
+            // is written.
             FileType::RegularFile if is_of_the_kernel(seen) => {
                 return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) });
             }
@@ -168,22 +169,23 @@ impl FileDevice {
             _ => return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) }),
         }
         let file = open_seen(seen, path, flags).map_err(refused)?;
-        // Later operations must not have it: io_uring would fail instead of waiting.
+        // Only the opening must not block: with this flag later operations of io_uring would fail
+        // instead of waiting.
         let opened = fcntl_getfl(&file).map_err(refused)?;
         fcntl_setfl(&file, opened - OFlags::NONBLOCK).map_err(refused)?;
         Self::from_open(file, path, options, OpKind::Open)
     }
 
-    /// Makes a sparse file of `len_bytes`, durable with its name, and opens it.
+    /// Makes a sparse file of `len_bytes`, makes it and its name durable, and opens it.
     ///
-    /// Errors: `AlreadyThere`; whatever fails, nothing of that name is left behind.
+    /// Errors: `AlreadyThere`. After any error no file of that name is left.
     pub fn create(path: impl AsRef<Path>, len_bytes: u64) -> Result<Self, DeviceError> {
         Self::create_with(path, len_bytes, false, OpenOptions::default())
     }
 
-    /// Creates a device with other options. Takes its space at once if `reserve`.
+    /// Makes a file with other options. If `reserve`, all of its space is allocated at once.
     ///
-    /// Reserved space cannot run out later, and costs as much as it says from the first day.
+    /// Reserved space cannot run out later; it is occupied from the beginning.
     pub fn create_with(
         path: impl AsRef<Path>,
         len_bytes: u64,
@@ -195,7 +197,7 @@ impl FileDevice {
     }
 
     /// Works like [`create`](Self::create), for a name in an open directory. The file is made there
-    /// even if its path is exchanged at the same time. It is called `path` from then on.
+    /// even if its path is exchanged at the same time. In errors the device is called `path`.
     pub fn create_in(
         directory: impl AsFd,
         name: &Path,
@@ -219,14 +221,14 @@ impl FileDevice {
             .map_err(refused)
             .and_then(|()| Self::from_open(file, path, options, OpKind::Create));
         if made.is_err() {
-            // It is ours: O_EXCL made it. If even this fails, the first error is still the one to
-            // tell.
+            // The file was made here, because of O_EXCL. If its removal fails, the first error is
+            // still the one to report.
             let _ = rustix::fs::unlinkat(directory, name, rustix::fs::AtFlags::empty());
         }
         made
     }
 
-    /// Returns the mode: past the page cache or through it.
+    /// Returns the mode: with or without the page cache.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -249,7 +251,8 @@ impl FileDevice {
             }
         }
         let all_bytes = match identity {
-            // Read again under the lock: another process may just have finished making it.
+            // The length is read again under the lock: another process may just have finished
+            // making the file.
             Identity::File { .. } => fstat(&file).map_err(refused)?.st_size as u64,
             _ => rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(refused)?,
         };
@@ -286,7 +289,7 @@ impl FileDevice {
         }
     }
 
-    /// The error for a transfer that stopped.
+    /// Returns the error of a transfer that stopped.
     fn stopped(&self, op: OpKind, offset: u64, len: u64, stop: Stop) -> DeviceError {
         let at = site(&self.path, op, offset, len);
         match stop {
@@ -295,7 +298,7 @@ impl FileDevice {
                 end_bytes: offset + done as u64,
                 device_len_bytes: self.len_bytes,
             },
-            // Our own checks passed, so it is the system that wants more than it told.
+            // The checks of this crate passed, so the system requires more than it reported.
             Stop::Errno(Errno::INVAL) => {
                 DeviceError::Misaligned { at, block_len_bytes: self.block_len_bytes }
             }
@@ -348,7 +351,7 @@ impl FileDevice {
         }
     }
 
-    /// Checks that a file is as long as it was. Bytes beyond a shortened end are not durable.
+    /// Checks that the file has not become shorter. Bytes beyond a new end are not durable.
     fn check_end(&self) -> Result<(), DeviceError> {
         if let Identity::Block { .. } = self.identity {
             return Ok(());
@@ -441,8 +444,8 @@ impl Device for FileDevice {
     }
 
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
-        // A write to one that is open for reading is refused by the system, and then asked of the
-        // device, for its error.
+        // If the device is read-only, the system refuses a write, which is then repeated on the
+        // device for its error.
         (self.mode == Mode::Direct && self.begins_at_once).then(|| self.file.as_fd())
     }
 
@@ -451,7 +454,7 @@ impl Device for FileDevice {
     }
 }
 
-/// Gives a new file its length, and its name durability.
+/// Sets the length of a new file, and makes the file and its name durable.
 fn fill_new(
     file: &OwnedFd,
     (directory, name): (BorrowedFd<'_>, &Path),
@@ -460,8 +463,8 @@ fn fill_new(
 ) -> Result<(), Errno> {
     retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive))?;
     if reserve {
-        // Asked first: a file system takes all that it has before it says that this was not enough,
-        // and meanwhile nobody else can write.
+        // Free space is checked first: a file system allocates all that it has before it reports
+        // that this was too little, and meanwhile no other program can write.
         let free = fstatvfs(file)?;
         if free.f_bavail.saturating_mul(free.f_frsize) < len_bytes {
             return Err(Errno::NOSPC);
@@ -481,20 +484,20 @@ fn fill_new(
     retry_on_intr(|| fsync(&dir))
 }
 
-/// True if a file is one of `/proc` or `/sys`.
+/// True if a file is in `/proc` or `/sys`.
 fn is_of_the_kernel(seen: &OwnedFd) -> bool {
     const PROC: u64 = 0x9fa0;
     const SYSFS: u64 = 0x6265_6572;
     rustix::fs::fstatfs(seen).is_ok_and(|system| [PROC, SYSFS].contains(&(system.f_type as u64)))
 }
 
-/// True where the system begins a direct read or write, or leaves it to a thread of its own,
-/// without waiting for a device. io_uring asks for that (`IOCB_NOWAIT`); FUSE and network file
-/// systems wait for their server all the same, in the thread that submits.
+/// True if the system starts a direct read or write, or hands it to a thread of its own, without
+/// waiting for the device. io_uring requests that by `IOCB_NOWAIT`. FUSE and network file systems
+/// still wait for their server in the submitting thread.
 fn begins_at_once(file: &OwnedFd, identity: Identity) -> bool {
     /// Magic numbers of statfs(2): ext4, XFS, btrfs, F2FS, tmpfs.
     const LOCAL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
-    /// The kernel's NBD client sends to its socket in the thread that submits.
+    /// The kernel's NBD client sends to its socket in the submitting thread.
     const NBD_MAJOR: u32 = 43;
     match identity {
         Identity::Block { device } => rustix::fs::major(device) != NBD_MAJOR,
@@ -502,14 +505,15 @@ fn begins_at_once(file: &OwnedFd, identity: Identity) -> bool {
     }
 }
 
-/// Finds the mode that works and the block length it demands; leaves the file in that mode.
+/// Chooses the mode that works and its block length; leaves the file in that mode.
 fn choose_mode(file: &OwnedFd, stat: &Stat, len: u64, caching: Caching) -> Result<(Mode, u32), Errno> {
     let sector = match FileType::from_raw_mode(stat.st_mode) {
         FileType::BlockDevice => Some(rustix::fs::ioctl_blksszget(file)?),
         _ => None,
     };
     let direct = direct_block_len(file, sector);
-    // The same block length in both modes: a volume made buffered opens direct on another day.
+    // The block length is the same in both modes, so that a volume made in buffered mode can be
+    // opened in direct mode later.
     let block = direct.or(sector).unwrap_or(UNKNOWN_BLOCK_BYTES);
     if direct.is_none() || caching == Caching::Buffered {
         return Ok((Mode::Buffered, block));
@@ -524,13 +528,13 @@ fn choose_mode(file: &OwnedFd, stat: &Stat, len: u64, caching: Caching) -> Resul
             fcntl_setfl(file, flags)?;
             Ok((Mode::Buffered, block))
         }
-        // A block that cannot be read is the reader's to find, where it can be repaired.
+        // An unreadable block is left to later reads, whose caller can repair it.
         _ => Ok((Mode::Direct, block)),
     }
 }
 
-/// Block length of direct I/O; `None` if the system says there is none for this file, or for pages
-/// such as ours.
+/// Returns the block length of direct I/O. `None`: this file does not support it, or not with
+/// memory that is aligned to a page.
 fn direct_block_len(file: &OwnedFd, sector: Option<u32>) -> Option<u32> {
     let unknown = Some(sector.unwrap_or(UNKNOWN_BLOCK_BYTES));
     let Ok(found) = statx(file, "", rustix::fs::AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
@@ -550,17 +554,17 @@ fn direct_block_len(file: &OwnedFd, sector: Option<u32>) -> Option<u32> {
 #[derive(Debug, PartialEq)]
 enum Stop {
     Errno(Errno),
-    /// No further block could be moved, and no error was given.
+    /// No further block could be transferred, and no error was reported.
     Ended {
         done: usize,
     },
 }
 
-/// Calls `step(done)` until `len` bytes are moved, whatever the system does in one call.
+/// Calls `step(done)` until `len` bytes are transferred, even if single calls stop short.
 ///
-/// A call may move less than asked for, be interrupted, or stop within a block: then the block is
-/// begun again, because direct I/O cannot go on from its middle. Invariant: `done` is a multiple of
-/// `block`, and grows, or it is over.
+/// A call may transfer less than requested, be interrupted, or stop within a block. In the last
+/// case the block is repeated from its beginning, because direct I/O cannot continue in its middle.
+/// Invariant: `done` is a multiple of `block`, and each step increases it or is the last.
 fn to_the_end(
     len: usize,
     block: usize,
@@ -587,8 +591,8 @@ fn to_the_end(
 mod tests {
     use super::*;
 
-    /// Moves `len` bytes by a scripted system, which stops short where the script says; gives the
-    /// calls it saw.
+    /// Transfers `len` bytes by a scripted system, which stops short as the script says. Returns
+    /// the result and the offsets of the calls.
     fn moved(len: usize, script: &[Result<usize, Errno>]) -> (Result<(), Stop>, Vec<usize>) {
         let (mut script, mut seen) = (script.iter(), Vec::new());
         let result = to_the_end(len, 512, |done| {
@@ -602,7 +606,7 @@ mod tests {
     fn short_and_interrupted_calls_are_continued_at_a_block() {
         assert_eq!(moved(4096, &[]), (Ok(()), vec![0]));
         assert_eq!(moved(4096, &[Ok(1024), Err(Errno::INTR), Ok(512)]), (Ok(()), vec![0, 1024, 1024, 1536]));
-        // 700 bytes are one block and a bit: the second block is begun again.
+        // 700 bytes are one block and a part of the next: the second block is repeated.
         assert_eq!(moved(4096, &[Ok(700), Ok(512)]), (Ok(()), vec![0, 512, 1024]));
         assert_eq!(moved(0, &[]), (Ok(()), vec![]));
     }

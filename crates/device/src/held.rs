@@ -1,16 +1,17 @@
-//! An open file that closes on a thread of its own.
+//! An open file that is closed on another thread.
 //!
-//! Closing can wait for a device as long as any other call: a file of FUSE asks its server, a block
-//! device writes its cache back. The caller of a drop cannot know which drop is
-//! the last, so none of them waits longer than [`PATIENCE`].
+//! Closing can wait for a device as long as any other call: FUSE asks its server, and a block
+//! device writes its cache back. A caller does not know which drop is the last one, so no drop
+//! waits longer than [`PATIENCE`].
 
 use rustix::fs::{FlockOperation, flock};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Time that a drop waits for the closing: a device that answers is closed when it returns, and can
-/// be opened again. A thread that decides can be without this once for each device.
+/// Longest time that a drop waits for the closing. So a device that answers is closed when the drop
+/// returns, and can be opened again. The thread that runs a volume can afford this wait once for
+/// each device.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// An open file, perhaps with a lock.
@@ -40,9 +41,9 @@ impl AsRawFd for Held {
 }
 
 impl Drop for Held {
-    /// Unlocks, rather than leaving it to the closing: between fork and exec a child of ours,
-    /// started by some other thread, holds the same open file, and the device would seem in use for
-    /// a moment after it was closed.
+    /// Releases the lock explicitly instead of by closing. Between fork and exec a child process,
+    /// started by another thread, holds the same open file, so the device would otherwise seem in
+    /// use for a moment after it was closed.
     fn drop(&mut self) {
         let Some(file) = self.file.take() else { return };
         let (closed, closing) = channel();

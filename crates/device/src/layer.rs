@@ -1,11 +1,11 @@
-//! Layers between a device and its caller: one wrapper for all of them.
+//! Layers between a device and its caller: one wrapper type for all of them.
 
 use crate::device::parts_len;
 use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut, Standing};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// An operation on its way to a device.
+/// An operation that passes a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// Kind of the operation.
@@ -16,12 +16,12 @@ pub struct Operation {
     pub len_bytes: u64,
 }
 
-/// Sees every operation, and does it, a part of it, or none of it.
+/// Intercepts every operation, and performs all of it, a part of it, or nothing.
 pub trait Layer: Send + Sync {
     /// Answers an operation.
     ///
-    /// `does` does the first so many bytes of it on the device within, whose errors it gives. A
-    /// layer need not call it; it then answers by itself.
+    /// `does(len)` performs the first `len` bytes of the operation on the wrapped device and
+    /// returns its result. A layer need not call it; then its own answer is the result.
     fn around(
         &self,
         within: &dyn Device,
@@ -32,37 +32,37 @@ pub trait Layer: Send + Sync {
         does(operation.len_bytes)
     }
 
-    /// The file that may be read and written directly, as [`Device::direct_file`] says: that of the
-    /// device within, of a layer that does nothing to operations, so that they need not pass.
+    /// Returns the wrapped device's file for direct I/O, as [`Device::direct_file`] does, if the
+    /// layer does nothing to operations, so that they may bypass it.
     fn direct_file<'a>(&'a self, within: &'a dyn Device) -> Option<BorrowedFd<'a>> {
         let _ = within;
         None
     }
 
-    /// Standing of the device within, as in [`Device::standing`].
+    /// Returns the standing of the wrapped device, as [`Device::standing`] does.
     fn standing(&self, within: &dyn Device) -> Standing {
         within.standing()
     }
 }
 
-/// A device with something before it.
+/// A device wrapped by a layer.
 pub struct Layered<D, L> {
     inner: D,
     pub(crate) layer: L,
 }
 
 impl<D: Device, L: Layer> Layered<D, L> {
-    /// Lets all operations on a device pass a layer.
+    /// Wraps a device: all of its operations pass the layer.
     pub fn with(inner: D, layer: L) -> Self {
         Self { inner, layer }
     }
 
-    /// The device within.
+    /// Returns the wrapped device.
     pub fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// Returns the layer before it.
+    /// Returns the layer.
     pub fn layer(&self) -> &L {
         &self.layer
     }
@@ -120,7 +120,7 @@ impl<D: Device, L: Layer> Device for Layered<D, L> {
     }
 }
 
-/// The first bytes of some parts.
+/// Returns the first `bytes` bytes of some parts.
 fn first_of<'p>(parts: &[Part<'p>], mut bytes: usize) -> Vec<Part<'p>> {
     let mut some = Vec::with_capacity(parts.len());
     for part in parts {

@@ -1,13 +1,13 @@
-//! Does, never decides: positioned reads and writes of files and block devices, and the threads
-//! that run them.
+//! Positioned reads and writes of files and block devices, and the threads that run them. This
+//! crate takes no decisions.
 //!
-//! A [`Device`] is a row of bytes of fixed length, read and written in whole blocks. [`FileDevice`]
-//! is a file or a block device, [`ServerDevice`] an export of an NBD server, [`MemoryDevice`]
-//! memory, and a [`Layer`] makes any device slow ([`Throttled`]), counted ([`Counted`]) or faulty
-//! ([`Faulty`]). Bytes travel in page-aligned buffers ([`AlignedBuf`]) of a bounded [`BufferPool`].
-//! An [`IoPool`] runs requests on threads, some for each device, so that one that hangs delays no
-//! other. It returns completions and does not interpret the bytes. A [`Reader`] reads at once, for
-//! callers that cannot wait for a thread.
+//! A [`Device`] is a fixed-length array of bytes, read and written in whole blocks. [`FileDevice`]
+//! is a file or a block device, [`ServerDevice`] an export of an NBD server, and [`MemoryDevice`]
+//! memory; a [`Layer`] makes any device slow ([`Throttled`]), counted ([`Counted`]) or faulty
+//! ([`Faulty`]). Data is transferred in page-aligned buffers ([`AlignedBuf`]) of a bounded
+//! [`BufferPool`]. An [`IoPool`] runs requests on threads, some for each device, so that a device
+//! that hangs delays no other. It returns completions and does not interpret the bytes. A
+//! [`Reader`] reads directly, for callers that cannot wait for another thread.
 //!
 //! ```
 //! use pantile_device::*;
@@ -21,7 +21,8 @@
 //! let mut data = buffers.take(4096).expect("the pool is empty");
 //! data.fill(7);
 //! let write = Op::Write { offset_bytes: 8192, parts: vec![Segment::whole(data)] };
-//! pool.submit(Request { token: 1, device: disk, priority: Priority::User, op: write }).expect("room");
+//! pool.submit(Request { token: 1, device: disk, priority: Priority::User, op: write })
+//!     .expect("room");
 //!
 //! let mut done = Vec::new();
 //! pool.wait(&mut done, Instant::now() + Duration::from_secs(1));
@@ -30,8 +31,8 @@
 //! ```
 //!
 //! Invariants: an acknowledged write was handed to the system in full, and an acknowledged
-//! [`Device::flush`] has put all of them on stable storage. An error is never an acknowledgement. A
-//! flush that failed once fails for ever.
+//! [`Device::flush`] has put all of these writes on stable storage. An error is never an
+//! acknowledgement. After a failed flush every later flush fails.
 //!
 //! Deliberately not here: redundancy, retries, checksums, caches, and choosing between devices.
 

@@ -1,14 +1,14 @@
-//! A device in memory, for tests: sparse, and as strict about blocks as a disk.
+//! A device in memory, for tests: sparse, and with the block rules of a disk.
 
 use crate::device::{check, parts_len};
 use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 
-/// Bytes under one lock: large enough to copy at speed, small enough that threads seldom meet.
+/// Bytes under one lock: large enough to copy fast, small enough that threads seldom contend.
 const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// Bytes that are gone with the process. Unwritten bytes read as zeros and take no memory.
+/// A device in the memory of the process. Unwritten bytes read as zeros and take no memory.
 pub struct MemoryDevice {
     name: PathBuf,
     len_bytes: u64,
@@ -17,14 +17,14 @@ pub struct MemoryDevice {
 }
 
 impl MemoryDevice {
-    /// A device of 512-byte blocks.
+    /// Makes a device of 512-byte blocks.
     ///
     /// Panics: see [`with_block_len`](Self::with_block_len).
     pub fn new(name: impl Into<PathBuf>, len_bytes: u64) -> Self {
         Self::with_block_len(name, len_bytes, 512)
     }
 
-    /// A device with blocks of a chosen length.
+    /// Makes a device with blocks of a chosen length.
     ///
     /// Panics: if the block length is no power of two of at least 512, or the length is not whole
     /// blocks.
@@ -35,7 +35,7 @@ impl MemoryDevice {
         Self { name: name.into(), len_bytes, block_len_bytes, chunks }
     }
 
-    /// Calls `each` with (chunk, place in it, place in the range, length) for a checked range, in
+    /// Calls `each` with (chunk, offset in it, offset in the range, length) for a checked range, in
     /// order.
     fn pieces(offset: u64, len: u64, mut each: impl FnMut(usize, usize, usize, usize)) {
         let mut done = 0;

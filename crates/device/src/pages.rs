@@ -1,12 +1,11 @@
-//! Memory from the system, and the `unsafe` that it takes.
+//! Memory from the system; it contains the crate's `unsafe` for buffers.
 //!
-//! A pool takes its buffers out of one [`Area`] of addresses that asks for huge pages. A device
-//! takes memory in one piece: of small pages each is a piece of its own, and a virtual disk that
-//! wrote 1.4 GiB/s from those wrote 2.3 GiB/s from huge ones (`cargo run --release -p
-//! pantile-device --example io` shows both).
+//! A pool takes its buffers from one [`Area`] of addresses that requests huge pages. A device
+//! transfers memory that is physically contiguous as one piece; with small pages each page is a
+//! piece. A virtual disk that wrote 1.4 GiB/s from small pages wrote 2.3 GiB/s from huge ones
+//! (`cargo run --release -p pantile-device --example io` shows both).
 //!
-//! Invariant: the pages that an area has given and not got back do not overlap, and none of them is
-//! free.
+//! Invariant: the pages that an area has given out do not overlap each other or its free pages.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// area has small pages.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Whole pages that nobody else has: of an area, or a mapping of their own.
+/// Whole pages with one owner: a part of an area, or a separate mapping.
 ///
 /// Invariant: `start .. start + capacity` lies in `mapping`, no other `Pages` has a byte of it, and
 /// every byte is initialised (anonymous memory is zeros, and only `u8`s are ever written).
@@ -34,7 +33,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// A mapping of its own. Panics if the system has no memory left.
+    /// Makes a separate mapping. Panics if the system has no memory left.
     pub(crate) fn alone(capacity: usize) -> Self {
         let mapping = Mapping::new(capacity)
             .unwrap_or_else(|error| panic!("no memory for a buffer of {capacity} bytes: {error}"));
@@ -58,24 +57,24 @@ impl Pages {
     }
 }
 
-/// A range of addresses of which pages are given, low ones first. Pages that were never given take
-/// no memory.
+/// A range of addresses whose pages are given out, low ones first. Pages that were never given out
+/// take no memory.
 pub(crate) struct Area {
     mapping: Arc<Mapping>,
-    /// Its begin within the mapping: at a huge page.
+    /// Offset of its beginning in the mapping, aligned to a huge page.
     base: usize,
     len: usize,
-    /// End of the pages ever given.
+    /// End of the pages that were ever given out.
     top: usize,
-    /// Lengths of returned ranges, by their place. Invariant: neighbours are one.
+    /// Lengths of free ranges, by offset. Invariant: adjacent ranges are joined.
     free: BTreeMap<usize, usize>,
-    /// The free lengths and places, ordered by length.
+    /// Lengths and offsets of the free ranges, ordered by length.
     by_len: BTreeSet<(usize, usize)>,
     free_bytes: usize,
 }
 
 impl Area {
-    /// None if the system has not so many addresses.
+    /// Reserves `len` addresses. `None` if the system has too few.
     pub(crate) fn new(len: usize) -> Option<Self> {
         let mapping = Mapping::new(len.checked_add(HUGE_PAGE_BYTES)?).ok()?;
         let base = mapping.start.as_ptr().align_offset(HUGE_PAGE_BYTES);
@@ -92,8 +91,8 @@ impl Area {
         })
     }
 
-    /// Takes the smallest free range that suffices, or pages that were never given. None if all
-    /// free ranges are too small.
+    /// Takes the smallest free range that suffices, or pages that were never given out. `None` if
+    /// neither has room.
     pub(crate) fn take(&mut self, capacity: usize) -> Option<Pages> {
         let place = match self.by_len.range((capacity, 0)..).next() {
             Some(&(len, place)) => {
@@ -116,7 +115,7 @@ impl Area {
         Arc::ptr_eq(&self.mapping, &pages.mapping)
     }
 
-    /// Takes back a range that it gave, with its memory.
+    /// Takes back a range that it gave out. Its memory stays allocated.
     pub(crate) fn give_back(&mut self, pages: Pages) {
         assert!(self.gave(&pages), "pages of another area");
         let (mut place, mut len) = (pages.start.as_ptr().addr() - self.at(0).as_ptr().addr(), pages.capacity);
@@ -142,7 +141,7 @@ impl Area {
         }
     }
 
-    /// Bytes that came back.
+    /// Returns the bytes of the free ranges.
     pub(crate) fn free_bytes(&self) -> usize {
         self.free_bytes
     }
@@ -186,13 +185,13 @@ impl Mapping {
         Ok(Self { start: NonNull::new(start.cast()).expect("the kernel maps nothing at 0 unasked"), len })
     }
 
-    /// A hint: a system without huge pages refuses it, and nothing is lost.
+    /// Requests huge pages. It is a hint: a system without them refuses it, which does no harm.
     fn ask_for_huge_pages(&self) {
         // SAFETY: the range is this mapping; the advice changes its backing, not its content.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxHugepage) };
     }
 
-    /// Gives whole pages back to the system; they are zeros when next looked at.
+    /// Returns the memory of whole pages to the system; they read as zeros afterwards.
     ///
     /// # Safety
     ///
@@ -210,7 +209,8 @@ impl Drop for Mapping {
         // SAFETY: the range is exactly our mapping, and every reference to it held the Arc that
         // this value was in.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
-        // The kernel may refuse to split an area when it has too many: then the pages stay, unused.
+        // The kernel may refuse to split a mapping when it has too many: then the pages stay,
+        // unused.
         debug_assert!(unmapped.is_ok(), "a mapping could not be undone");
     }
 }

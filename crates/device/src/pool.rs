@@ -1,30 +1,31 @@
-//! Runs requests, on threads for each device or in an io_uring for all, and hands back completions.
+//! Runs requests, on threads for each device or in one io_uring for all, and returns completions.
 //!
-//! Reads, writes and flushes of a file with nothing before it go to the ring ([`crate::ring`])
-//! where the system has one: no thread is called, neither for the request nor for its completion.
-//! It has as many requests of a device at a time as the device would have threads; others wait.
-//! Everything else, and whatever the ring does not do in full, is for threads; of a device that the
-//! ring serves they end when they have nothing to do, so that their number does not grow with the
-//! devices. Flushes are different, because the system leaves them to threads of its own: those of
-//! the first eight devices ([`FLUSHED_BY_WORKERS`]) are for our threads, which are sooner there.
+//! Reads, writes and flushes of a file without layers go to the ring ([`crate::ring`]) if the
+//! system has one: then neither the request nor its completion wakes a thread. The ring gets at
+//! most as many requests of a device at a time as the device would have threads; further ones wait.
+//! All other requests, and those that the ring does not complete in full, are for threads. The
+//! threads of a device that the ring serves end when they have nothing to do, so that their number
+//! does not grow with the devices. Flushes are an exception, because the system hands them to
+//! threads of its own: those of the first eight devices ([`FLUSHED_BY_WORKERS`]) are for the pool's
+//! threads, which are faster.
 //!
-//! Each device has its own queue and its own workers, so one that hangs delays only its own
-//! requests. Workers begin when there is work for them and, where there is no ring, stay. A worker
-//! takes, in this order: a user's flush, a user's request, a flush in the background, a request in
-//! the background. The last kind never has more than its share of the workers. So a user's request
-//! always finds one that is not busy with a rebuild.
+//! Each device has its own queue and its own workers, so a device that hangs delays only its own
+//! requests. Workers start when there is work for them and, without a ring, stay. A worker takes,
+//! in this order: a user's flush, a user's request, a background flush, a background request.
+//! Background requests never occupy more than their share of the workers, so a user's request
+//! always finds a worker that is not busy with a rebuild.
 //!
-//! Order: requests of one device run side by side, in any order. A caller that needs an order waits
+//! Order: requests of one device run concurrently, in any order. A caller that needs an order waits
 //! for the first completion. A flush covers every operation whose completion was taken before the
 //! flush was submitted. All waiting flushes become one flush of the device, which covers them
-//! because it begins later. One that comes while a flush runs waits for the next.
+//! because it begins later. A flush that is submitted while another runs waits for the next.
 //!
-//! Bound: of each device and priority at most `depth_per_device` requests are accepted and not yet
-//! taken back as completions. So neither queues nor completions grow without end, and a background
-//! that is not served cannot keep a user out.
+//! Bound: of each device and priority at most `depth_per_device` requests are accepted whose
+//! completions have not been taken. So queues and completions are bounded, and background requests
+//! that are not served cannot block a user's.
 //!
-//! Deliberately not here: retries, timeouts, fairness between priorities. Completions carry times;
-//! the volume decides.
+//! Not here, on purpose: retries, timeouts, fairness between priorities. Completions have their
+//! durations; the volume decides.
 
 mod slot;
 
@@ -40,34 +41,37 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Devices at most whose flushes a worker does although the ring would.
+/// Number of devices, the first ones, whose flushes are done by workers although the ring could do
+/// them.
 ///
-/// Six devices, random durable writes of 4 KiB, eight at once: 1.1 times as many as by the ring.
+/// Measured on six devices, random durable writes of 4 KiB, eight at a time: 1.1 times as many as
+/// with the ring.
 const FLUSHED_BY_WORKERS: usize = 8;
 
 /// Threads that perform requests on a set of devices, and a ring for requests that need no thread.
-/// All calls may come from any thread.
+/// All methods may be called from any thread.
 ///
-/// Dropped, it finishes everything that was accepted, however long that takes; see
+/// Dropping it waits for all accepted requests, however long that takes; see
 /// [`shutdown`](Self::shutdown).
 pub struct IoPool {
     options: PoolOptions,
-    /// Index = the number that requests name. Invariant: a number is never used twice.
+    /// The devices. Their index is the number that requests name; it is never used twice.
     slots: RwLock<Vec<Option<Arc<Slot>>>>,
     done: Arc<Done>,
-    /// Ring for requests that need no thread. `None` if the system has none, or the options exclude
-    /// it.
+    /// The ring for requests that need no thread. `None` if the system has none, or the options
+    /// exclude it.
     ring: Option<Arc<Ring>>,
 }
 
 /// Sizes of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Threads for each device at most: as many operations as a device is given at a time.
+    /// The most threads of a device: the most operations that a device gets at a time.
     pub workers_per_device: usize,
-    /// Number of them that may be busy in the background.
+    /// The most of them that may be busy with background requests.
     pub background_workers_per_device: usize,
-    /// Requests of one device and priority that are accepted and not yet taken back.
+    /// The most requests of one device and priority that are accepted and whose completions are not
+    /// taken.
     pub depth_per_device: usize,
     /// Sends reads and writes of plain files to an io_uring, if there is one, instead of to
     /// threads.
@@ -77,22 +81,22 @@ pub struct PoolOptions {
 /// An operation, its device and its priority.
 #[derive(Debug)]
 pub struct Request {
-    /// The caller's name for it, handed back unread.
+    /// The caller's name for the request; the completion has the same.
     pub token: u64,
     /// Number of the device, from [`IoPool::attach`].
     pub device: usize,
-    /// Priority of the waiting caller.
+    /// Priority of the request.
     pub priority: Priority,
     /// Operation to perform.
     pub op: Op,
 }
 
-/// Kinds of callers that wait for a request.
+/// Priorities: the kinds of callers that wait for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Priority {
     /// A user.
     User,
-    /// Rebuild, scrub, cleaning: served when no user's request waits.
+    /// Rebuild, scrub, cleaning: served if no user's request waits.
     Background,
 }
 
@@ -103,16 +107,16 @@ pub enum Op {
     Read {
         /// First byte on the device.
         offset_bytes: u64,
-        /// Where to.
+        /// Buffer that is filled.
         buffer: AlignedBuf,
-        /// Part of the request.
+        /// Range of the buffer that is filled.
         range: Range<usize>,
     },
-    /// Writes segments one behind the other, as one operation.
+    /// Writes segments one after another, as one operation.
     Write {
         /// First byte on the device.
         offset_bytes: u64,
-        /// Buffers of the transfer.
+        /// Segments of buffers, in order.
         parts: Vec<Segment>,
     },
     /// See [`Device::flush`].
@@ -121,14 +125,14 @@ pub enum Op {
     Discard {
         /// First byte on the device.
         offset_bytes: u64,
-        /// How many.
+        /// Length of the range in bytes.
         len_bytes: u64,
     },
     /// See [`Device::zero`].
     Zero {
         /// First byte on the device.
         offset_bytes: u64,
-        /// How many.
+        /// Length of the range in bytes.
         len_bytes: u64,
     },
 }
@@ -136,67 +140,67 @@ pub enum Op {
 /// A range of a buffer that may be written to several devices at a time.
 #[derive(Debug, Clone)]
 pub struct Segment {
-    /// The bytes.
+    /// The buffer.
     pub buffer: Arc<AlignedBuf>,
-    /// Which of them.
+    /// The range of the buffer.
     pub range: Range<usize>,
 }
 
-/// A request that is over.
+/// A completed request.
 #[derive(Debug)]
 pub struct Completion {
-    /// Of the request.
+    /// Token of the request.
     pub token: u64,
-    /// Of the request.
+    /// Device of the request.
     pub device: usize,
-    /// Of the request.
+    /// Priority of the request.
     pub priority: Priority,
     /// Operation of the request, with its buffers.
     pub op: Op,
     /// Result from the device.
     pub result: Result<(), DeviceError>,
-    /// From being accepted to being begun.
+    /// Time from acceptance to start.
     pub queued: Duration,
-    /// From being begun to being over.
+    /// Time from start to end.
     pub service: Duration,
 }
 
-/// A request that was not accepted: it will never run, and there is no completion.
+/// A request that was refused: it never runs and has no completion.
 #[derive(Debug)]
 pub struct Rejected {
-    /// The request, with its buffers. In a box, for the sake of the calls that succeed.
+    /// The request, with its buffers. It is boxed to keep the result of successful calls small.
     pub request: Box<Request>,
-    /// Why.
+    /// Reason of the refusal.
     pub why: Refusal,
 }
 
 /// Reason why a request is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Its device has `depth_per_device` of that priority: take completions first.
+    /// The device has `depth_per_device` requests of that priority: take completions first.
     Full,
-    /// There is no device of that number, or not any more.
+    /// The number is of no device, or of a detached one.
     Detached,
 }
 
-/// Requests that [`IoPool::shutdown`] leaves.
+/// The rest of a pool after [`IoPool::shutdown`].
 #[derive(Debug)]
 pub struct Drained {
-    /// Completions that nobody had taken.
+    /// Completions that were not taken before.
     pub completions: Vec<Completion>,
     /// Devices that had not finished by the deadline. Their threads end when the device answers.
     pub stuck: Vec<usize>,
 }
 
 impl Default for PoolOptions {
-    /// For devices that like 32 operations at a time.
+    /// Returns options for devices that perform best with 32 operations at a time.
     fn default() -> Self {
         Self { workers_per_device: 32, background_workers_per_device: 16, depth_per_device: 256, ring: true }
     }
 }
 
 impl Segment {
-    /// All of a buffer.
+    /// Returns a segment of the whole buffer.
     pub fn whole(buffer: AlignedBuf) -> Self {
         let range = 0..buffer.len();
         Self { buffer: Arc::new(buffer), range }
@@ -234,7 +238,7 @@ impl Op {
         }
     }
 
-    /// Lets the fault of a caller appear where it was made, not on a worker.
+    /// Panics in the caller's thread, not in a worker, if a range is wrong.
     fn assert_ranges(&self) {
         let within = |range: &Range<usize>, len| range.start <= range.end && range.end <= len;
         let all_within = match self {
@@ -266,7 +270,7 @@ impl Op {
 }
 
 impl IoPool {
-    /// A pool without devices.
+    /// Makes a pool without devices.
     ///
     /// Panics: unless workers > background workers > 0 (or both are 1), and the depth is not 0.
     pub fn new(options: PoolOptions) -> Self {
@@ -277,10 +281,10 @@ impl IoPool {
         Self { options, slots: RwLock::default(), done, ring }
     }
 
-    /// Adds a device, and says under which number; numbers are given from 0 and never again.
+    /// Adds a device and returns its number. Numbers are given from 0 and never reused.
     ///
-    /// Errors: `SameDevice` if it is attached already, under whatever name; `System` if no thread
-    /// can be made.
+    /// Errors: `SameDevice` if it is attached already, under any name; `System` if no thread can be
+    /// started.
     pub fn attach(&self, device: Arc<dyn Device>) -> Result<usize, DeviceError> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = slots.iter().flatten().find(|slot| slot.device.identity() == device.identity()) {
@@ -291,8 +295,8 @@ impl IoPool {
         let flushes = if by_workers < FLUSHED_BY_WORKERS { Flushes::ByWorker } else { Flushes::ByRing };
         let slot = Arc::new(Slot::new(slots.len(), device, self.options, flushes));
         if self.ring.is_none() || slot.file().is_none() {
-            // The first worker begins now: the only moment at which a system without threads is no
-            // surprise.
+            // The first worker starts now, so that a system without threads fails here and not at a
+            // request.
             slot.spawn(&mut slot.lock(), &self.done).map_err(|error| {
                 let at = site(slot.device.path(), OpKind::Open, 0, 0);
                 DeviceError::System { at, errno: error.raw_os_error().unwrap_or(0) }
@@ -302,12 +306,12 @@ impl IoPool {
         Ok(slots.len() - 1)
     }
 
-    /// Takes a device away. Requests that had not begun are handed back, those that run will still
+    /// Removes a device. Requests that have not begun are returned; those that run will still
     /// complete.
     ///
     /// The device is closed when its last worker ends and the completions of its requests in the
-    /// ring are taken. No caller waits for that, so a device that hangs can be detached. No-op for
-    /// a number without a device.
+    /// ring are taken. No caller waits for that, so a device that hangs can be detached. Does
+    /// nothing for a number without a device.
     pub fn detach(&self, device: usize) -> Vec<Request> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get_mut(device).and_then(Option::take) else { return Vec::new() };
@@ -315,8 +319,8 @@ impl IoPool {
         slot.take_queued(|_| true)
     }
 
-    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only at the next
-    /// wait or poll, so that several are given to the system in one call.
+    /// Accepts a request, or returns it. Never blocks on a device. The request may start only at
+    /// the next wait or poll, so that several are submitted in one system call.
     ///
     /// Panics: if a range is not within its buffer.
     pub fn submit(&self, request: Request) -> Result<(), Rejected> {
@@ -327,7 +331,7 @@ impl IoPool {
         }
     }
 
-    /// Appends the completions that are there, and says how many.
+    /// Appends the available completions, and returns their number.
     ///
     /// Panics: with the panic of a device, if there was one.
     pub fn poll(&self, into: &mut Vec<Completion>) -> usize {
@@ -338,8 +342,8 @@ impl IoPool {
         self.done.take(ended, into)
     }
 
-    /// Waits for at least one completion, a [`wake`](Self::wake) or the deadline; appends, and says
-    /// how many.
+    /// Waits for at least one completion, a [`wake`](Self::wake) or the deadline. Appends the
+    /// completions, and returns their number.
     ///
     /// Panics: with the panic of a device, if there was one.
     pub fn wait(&self, into: &mut Vec<Completion>, deadline: Instant) -> usize {
@@ -370,7 +374,8 @@ impl IoPool {
                 ended.in_ring = false;
                 ended.list.extend(landed);
                 if ended.waiting > 0 {
-                    // One of those who wait elsewhere waits in the ring from now on.
+                    // One of the threads that wait on the condition variable now waits in the ring
+                    // instead.
                     self.done.ready.notify_all();
                 }
                 continue;
@@ -383,23 +388,24 @@ impl IoPool {
         self.done.take(ended, into)
     }
 
-    /// Lets one [`wait`](Self::wait), now or next, return at once: there is other work for its
-    /// thread.
+    /// Makes one [`wait`](Self::wait), the present or the next one, return at once, because there
+    /// is other work for its thread.
     pub fn wake(&self) {
         let mut ended = self.done.lock();
-        // A thread that was already woken, for a completion or a wake, sees this one too.
+        // A thread that was already woken, for a completion or a wake, handles this one, too.
         let call = !ended.woken && ended.list.is_empty();
         ended.woken = true;
         self.done.call(ended, call);
     }
 
-    /// Requests of a device that are accepted and not yet taken back.
+    /// Returns the number of requests of a device that are accepted and whose completions are not
+    /// taken.
     pub fn outstanding(&self, device: usize) -> usize {
         let slot = self.slot(device);
         slot.map_or(0, |slot| slot.accepted.iter().map(|count| count.load(Ordering::Acquire)).sum())
     }
 
-    /// Accepts no more requests and finishes the accepted ones. Devices that have not finished at
+    /// Refuses further requests and finishes the accepted ones. Devices that have not finished at
     /// the deadline are left behind.
     pub fn shutdown(self, deadline: Instant) -> Drained {
         let stuck = self.close(Some(deadline));
@@ -413,7 +419,7 @@ impl IoPool {
         self.slots.read().unwrap_or_else(PoisonError::into_inner).get(device)?.clone()
     }
 
-    /// Ends all workers; which devices had not finished by the deadline.
+    /// Ends all workers. Returns the devices that had not finished at the deadline.
     fn close(&self, deadline: Option<Instant>) -> Vec<usize> {
         let slots: Vec<_> =
             self.slots.write().unwrap_or_else(PoisonError::into_inner).drain(..).flatten().collect();
@@ -428,7 +434,7 @@ impl IoPool {
     }
 
     /// Waits for the requests of some devices in the ring. Returns the devices with requests left
-    /// at the deadline. Devices that were detached are none of them, and are not waited for.
+    /// at the deadline. Requests of detached devices are not waited for.
     fn close_ring(&self, devices: &[usize], deadline: Option<Instant>) -> Vec<usize> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut busy: Vec<usize>;
@@ -444,18 +450,18 @@ impl IoPool {
             self.done.lock().list.extend(landed);
         }
         if ring.count() > 0 {
-            // The system may still write to the buffers: they and the ring stay for ever.
+            // The system may still write to the buffers, so they and the ring are never freed.
             std::mem::forget(ring.clone());
         }
         busy
     }
 
-    /// Lets the system begin the requests in the ring.
+    /// Submits the requests in the ring to the system.
     fn kick(&self) {
         self.ring.iter().filter(|ring| ring.count() > 0).for_each(|ring| ring.kick());
     }
 
-    /// Collects operations that the system has finished. A worker gets those that it could not do.
+    /// Collects operations that the system has ended. Those that it could not do go to a worker.
     fn landed(&self) -> Vec<Over> {
         let Some(ring) = self.ring.as_ref().filter(|ring| ring.count() > 0) else { return Vec::new() };
         let over = |landed: Landed| {
@@ -482,7 +488,7 @@ impl Drop for IoPool {
 struct Done {
     ended: Mutex<Ended>,
     ready: Condvar,
-    /// Ring in which a caller may wait instead.
+    /// The ring, in which one caller may wait instead of on `ready`.
     ring: Option<Arc<Ring>>,
 }
 
@@ -496,7 +502,7 @@ struct Ended {
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// A completion, and the count that it is taken from when it is taken back.
+/// A completion, and the counters of accepted requests, decremented when the completion is taken.
 struct Over {
     completion: Completion,
     accepted: Arc<[AtomicUsize; 2]>,
@@ -509,13 +515,13 @@ impl Done {
 
     fn push(&self, over: impl IntoIterator<Item = Over>) {
         let mut ended = self.lock();
-        // The thread that was woken for an earlier one takes the whole list.
+        // The thread that was woken for an earlier completion takes the whole list.
         let call = ended.list.is_empty() && !ended.woken;
         ended.list.extend(over);
         self.call(ended, call);
     }
 
-    /// Wakes a waiting thread, if `first`.
+    /// Wakes a waiting thread, if `first` is true.
     fn call(&self, ended: MutexGuard<'_, Ended>, first: bool) {
         let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);
         drop(ended);
@@ -526,8 +532,8 @@ impl Done {
         }
     }
 
-    /// Notes that the ring has taken a request. The request begins when a caller waits: now, if one
-    /// does. A caller that waits elsewhere waits in the ring from now on.
+    /// Records that the ring has taken a request. If a caller waits, the request is submitted at
+    /// once, otherwise at the next wait. A caller that waits on `ready` is moved to the ring.
     fn has_taken(&self, ring: &Ring) {
         let ended = self.lock();
         let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);

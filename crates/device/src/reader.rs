@@ -1,11 +1,11 @@
-//! Some reads at a time, by the thread that wants them, with an end to its patience.
+//! Reads of a few parts at a time by the calling thread, with a time limit.
 //!
-//! A read through an [`IoPool`](crate::IoPool) goes to another thread and comes back; this one does
-//! not. A plain `pread` of a device that hangs would hang too. So a [`Reader`] has a ring of its
-//! own, and stops waiting when the time is up.
+//! A read through an [`IoPool`](crate::IoPool) is handed to another thread and back; a read here is
+//! not. A plain `pread` would hang with its device. So a [`Reader`] has a ring of its own, and
+//! stops waiting when the time is up.
 //!
-//! Invariant: memory that the system may still write to is never given to another caller, nor is
-//! its device closed.
+//! Invariant: memory that the system may still write to is never given to another caller, and its
+//! device is not closed.
 
 use crate::device::check;
 use crate::{AlignedBuf, Device, OpKind};
@@ -16,74 +16,74 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Parts that a [`Reader`] reads at a time, at most.
+/// The most parts that a [`Reader`] reads at a time.
 pub const READER_PARTS_MAX: usize = 16;
 
-/// Longer than any caller waits, and short enough for a clock.
+/// Longer than any caller waits, and short enough not to overflow a clock.
 const EVER: Duration = Duration::from_secs(1 << 32);
 
-/// A range of a device, and where it is read to.
+/// A range of a device, and its destination in a buffer.
 #[derive(Clone, Copy)]
 pub struct ReadPart<'d> {
     /// The device.
     pub device: &'d Arc<dyn Device>,
-    /// Where it begins.
+    /// Offset of the range on the device.
     pub offset_bytes: u64,
     /// Length of the part.
     pub len: usize,
-    /// Number of its buffer.
+    /// Index of the buffer.
     pub buffer: usize,
-    /// Place of the part in its buffer.
+    /// Offset in the buffer.
     pub from: usize,
 }
 
 /// Reason why no part was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRead {
-    /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range
-    /// is not its, or not of its buffer, or another's, too; they are too many; or the system did
-    /// not do it in full. A pool must read it, or report the fault.
+    /// The read is not possible here, so a pool must do it or report the error. Causes: a device is
+    /// more than a file ([`Device::direct_file`]), a range exceeds its device or buffer or overlaps
+    /// another in the buffer, there are too many parts, or the system did not complete one in full.
     Refused,
-    /// The time is up, or was up for the read before. Until [`Reader::is_free`] says so the reader
-    /// reads nothing else, and has the buffers.
+    /// The time limit has expired, now or in an earlier read. Until [`Reader::is_free`] is true,
+    /// the reader refuses further reads and keeps the buffers.
     Late {
-        /// One of those that are not there yet, as they were given.
+        /// The index of a part that is not complete.
         part: usize,
     },
 }
 
-/// Reads devices that are files, directly.
+/// Reads directly from devices that are files.
 pub struct Reader {
     ring: IoUring,
     /// Buffers of the reads in progress.
     buffers: ManuallyDrop<Vec<AlignedBuf>>,
-    /// Reads in progress, by part; `None` once finished. Empty if there are none.
+    /// Reads in progress, by part; `None` once complete. Empty if no read is in progress.
     under_way: Vec<Option<UnderWay>>,
 }
 
 /// A part that the system is reading.
 struct UnderWay {
-    /// Its file stays open as long as this is here.
+    /// Keeps the file open while the system reads.
     _device: Arc<dyn Device>,
     len: usize,
 }
 
 impl Reader {
-    /// A reader; `None` if the system has no io_uring for us.
+    /// Makes a reader; `None` if the system permits no io_uring.
     pub fn new() -> Option<Reader> {
         let ring = IoUring::new(READER_PARTS_MAX as u32).ok()?;
-        // Without it waiting could not end at a time.
+        // Without this feature a wait would have no time limit.
         let has_time = ring.params().is_feature_ext_arg();
         has_time.then(|| Reader { ring, buffers: ManuallyDrop::default(), under_way: Vec::new() })
     }
 
-    /// Reads some places into buffers, within a common time limit. Passes each part to a callback
-    /// as soon as it is read, in any order: its number and its bytes. Only an `Ok` says that all of
-    /// them have been shown.
+    /// Reads some ranges into buffers, within a common time limit. Calls `show` with the index and
+    /// the bytes of each part as soon as it is read, in any order. Only `Ok` means that all parts
+    /// were read.
     ///
-    /// The buffers are in their place afterwards, unless the system may still write to them: then
-    /// the reader keeps them all until it is free, and drops them. If `show` panics it keeps them
-    /// until it reads again.
+    /// The buffers are returned in `buffers`, unless the system may still write to them: then the
+    /// reader keeps all of them until it is free, and drops them. If `show` panics, it keeps them
+    /// until its next read.
     pub fn read(
         &mut self,
         buffers: &mut Vec<AlignedBuf>,
@@ -111,7 +111,8 @@ impl Reader {
         until: Instant,
         mut show: impl FnMut(usize, &[u8]),
     ) -> Result<(), NotRead> {
-        // Taken once: while the system writes to a part of a buffer nobody refers to all of it.
+        // The addresses are taken once: while the system writes to a part of a buffer, no reference
+        // to the whole buffer may exist.
         let starts: Vec<*mut u8> = self.buffers.iter_mut().map(|buffer| buffer.as_mut_ptr()).collect();
         let mut is_whole = true;
         for (number, (part, &file)) in parts.iter().zip(files).enumerate() {
@@ -123,7 +124,7 @@ impl Reader {
             // the device is kept in `under_way` from here on to then, and nobody touches this range
             // of the buffer, or frees any of it, while it is in there.
             if unsafe { self.ring.submission().push(&read) }.is_err() {
-                // Reads in progress are waited for all the same.
+                // Reads in progress are still waited for.
                 is_whole = false;
                 break;
             }
@@ -149,16 +150,17 @@ impl Reader {
                 return Err(NotRead::Late { part: self.first_late() });
             }
             let time = Timespec::new().sec(left.as_secs()).nsec(left.subsec_nanos());
-            // Errors: the time is up, or a signal came; finished reads are known.
+            // Errors are ignored: the time is up, or a signal came. The loop collects the completed
+            // reads.
             let _ = self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
         }
     }
 
-    /// True if no read is in progress.
+    /// Returns true if no read is in progress.
     pub fn is_free(&mut self) -> bool {
         if !self.under_way.is_empty() {
-            // Entries that the system did not take during the wait must be taken now, or they would
-            // never end.
+            // Entries that the system did not accept during the wait are submitted again, or they
+            // would never end.
             let _ = self.ring.submit();
             while self.landed().is_some() {}
             if self.under_way.is_empty() {
@@ -172,7 +174,7 @@ impl Reader {
         self.under_way.iter().position(Option::is_some).unwrap_or(0)
     }
 
-    /// A part that has ended, and whether in full.
+    /// Returns a part that has ended; true if it was read in full.
     fn landed(&mut self) -> Option<(usize, bool)> {
         let entry = self.ring.completion().next()?;
         let number = entry.user_data() as usize;
@@ -197,8 +199,8 @@ impl Drop for Reader {
     }
 }
 
-/// The files of parts that are for a reader, and whose ranges of the buffers are there and nobody
-/// else's.
+/// Returns the files of the parts. `None` if a part is not readable here, or if its range of a
+/// buffer does not exist or overlaps another part.
 fn files_of(parts: &[ReadPart<'_>], buffers: &[AlignedBuf]) -> Option<Vec<RawFd>> {
     if !(1..=READER_PARTS_MAX).contains(&parts.len()) {
         return None;

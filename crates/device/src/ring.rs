@@ -1,15 +1,13 @@
-//! Reads, writes and flushes of files without a thread for each: one io_uring for all devices of a
-//! pool.
+//! Reads, writes and flushes of files without threads: one io_uring for all devices of a pool.
 //!
-//! A request goes to the ring if its device has nothing between it and the system
-//! ([`Device::direct_file`]) and if nothing about it could be wrong: aligned, within the device,
-//! not too many pieces. Callers wait for completions in the ring, so that neither the request nor
-//! its completion wakes a thread. A worker repeats each request that the system did not do in full,
-//! and reports the error: so errors arise in one place. Only the error of a flush is final, because
-//! the system reports it once.
+//! A request goes to the ring if its device has no layer ([`Device::direct_file`]) and the request
+//! is valid: aligned, within the device, and of not too many pieces. Callers wait for completions
+//! in the ring, so that neither the request nor its completion wakes a thread. A worker repeats
+//! each request that the system did not complete in full, and reports the error; so errors are
+//! generated in one place. Only the error of a flush is final, because the system reports it once.
 //!
-//! Without io_uring (forbidden, or a kernel before 5.11) there is no ring, and workers do
-//! everything.
+//! Without io_uring (forbidden, or a kernel before 5.11) there is no ring, and workers do all
+//! requests.
 //!
 //! Invariant: `flights` holds all memory that the system may still write to or read from, even
 //! after the pool is dropped.
@@ -24,43 +22,43 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Requests that are given to the system in one call at most.
+/// The most requests that are submitted to the system in one call.
 const SUBMISSIONS: u32 = 64;
 
-/// Completions that the system keeps without falling back to a list of its own: 64 devices of 32
-/// requests.
+/// Capacity of the completion queue, above which the system uses a list of its own: enough for 64
+/// devices with 32 requests each.
 const COMPLETIONS: u32 = 4096;
 
 /// The most pieces that the system takes in one write (UIO_MAXIOV).
 const PIECES_MAX: usize = 1024;
 
-/// Names the bell among completions.
+/// Name of the bell in completions.
 const BELL: u64 = u64::MAX;
 
-/// A request that the system has.
+/// A request that is in the system.
 struct Flight {
     slot: Arc<Slot>,
     queued: Queued,
     begun: Instant,
     len: usize,
-    /// Pieces that the system reads during a write.
+    /// The iovecs that the system reads during a write.
     _pieces: Vec<IoSlice<'static>>,
 }
 
-/// A request that is over.
+/// A request whose end the system has reported.
 pub(crate) struct Landed {
     pub(crate) slot: Arc<Slot>,
     pub(crate) queued: Queued,
     pub(crate) begun: Instant,
     /// True if the whole operation was done.
     pub(crate) whole: bool,
-    /// Error number if the system refused it; 0 if it did a part.
+    /// Number of the system's error; 0 if it ended short.
     pub(crate) errno: i32,
 }
 
 #[derive(Default)]
 struct Flights {
-    /// Index = the name that the system knows it by.
+    /// Requests by index; the index is their name in the ring.
     all: Vec<Option<Flight>>,
     free: Vec<usize>,
 }
@@ -68,19 +66,19 @@ struct Flights {
 /// An io_uring and its requests.
 pub(crate) struct Ring {
     ring: IoUring,
-    /// Its lock is also that of both queues of the ring.
+    /// Requests in the system. This lock also guards both queues of the ring.
     flights: Mutex<Flights>,
     count: AtomicUsize,
-    /// True if some entry was not yet submitted to the system.
+    /// True if an entry has not been submitted to the system yet.
     waiting: AtomicBool,
     bell: OwnedFd,
 }
 
 impl Ring {
-    /// `None` if the system has none for us.
+    /// Makes a ring; `None` if the system permits none.
     pub(crate) fn new() -> Option<Arc<Ring>> {
         let ring = IoUring::builder().setup_cqsize(COMPLETIONS).build(SUBMISSIONS).ok()?;
-        // Without these, completions could be lost, or waiting could not end at a time.
+        // Without these features completions could be lost, or a wait would have no time limit.
         if !(ring.params().is_feature_nodrop() && ring.params().is_feature_ext_arg()) {
             return None;
         }
@@ -102,7 +100,7 @@ impl Ring {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Gives the system one entry.
+    /// Adds an entry to the submission queue.
     fn push(&self, _held: &MutexGuard<'_, Flights>, entry: &squeue::Entry) -> bool {
         // SAFETY: the caller has the lock, so this is the only entry being written. It points into
         // `flights`, or to the bell, which lives as long as the ring.
@@ -115,23 +113,23 @@ impl Ring {
         pushed
     }
 
-    /// Submits all waiting entries to the system in one call. Entries that it does not take now are
-    /// taken at the next wait.
+    /// Submits all waiting entries to the system in one call. Those that it does not accept now are
+    /// submitted at the next wait.
     pub(crate) fn kick(&self) {
         if self.waiting.swap(false, Ordering::AcqRel) {
             let _ = self.ring.submit();
         }
     }
 
-    /// Lets the bell end a wait.
+    /// Adds a poll of the bell, so that the bell ends a wait.
     fn arm(&self, held: &MutexGuard<'_, Flights>) -> bool {
         const READABLE: u32 = 1; // POLLIN
         let poll = opcode::PollAdd::new(Fd(self.bell.as_raw_fd()), READABLE).build();
         self.push(held, &poll.user_data(BELL))
     }
 
-    /// Takes a read, write or flush, which begins with the next [`kick`](Self::kick) or
-    /// [`wait`](Self::wait). Gives it back if it is for a worker.
+    /// Takes a read, write or flush, which starts with the next [`kick`](Self::kick) or
+    /// [`wait`](Self::wait). Returns a request that a worker has to do.
     pub(crate) fn begin(&self, slot: &Arc<Slot>, queued: Queued) -> Result<(), Queued> {
         let Some(file) = slot.file() else { return Err(queued) };
         let mut queued = queued;
@@ -193,7 +191,7 @@ impl Ring {
         Err(flights.all[name].take().expect("it was just put there").queued)
     }
 
-    /// Takes finished requests.
+    /// Takes the requests that have ended.
     pub(crate) fn landed(&self) -> Vec<Landed> {
         let mut flights = self.lock();
         // SAFETY: the lock makes this the only access to the queue.
@@ -216,18 +214,18 @@ impl Ring {
         landed
     }
 
-    /// Waits until something is over, the bell rings, or the time is up; sometimes ends early.
+    /// Waits for a completion, the bell, or the time limit; sometimes returns early.
     pub(crate) fn wait(&self, at_most: Duration) {
         let time = Timespec::new().sec(at_most.as_secs()).nsec(at_most.subsec_nanos());
         let _ = self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
     }
 
-    /// Ends the wait that is, or the next.
+    /// Ends the present wait, or the next one.
     pub(crate) fn ring_bell(&self) {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// The numbers of devices that the system has requests of.
+    /// Returns the numbers of devices with requests in the system.
     pub(crate) fn busy(&self) -> Vec<usize> {
         let mut numbers: Vec<usize> =
             self.lock().all.iter().flatten().map(|flight| flight.slot.number()).collect();
@@ -243,7 +241,7 @@ impl Landed {
     }
 }
 
-/// Direct I/O wants memory at a multiple of the block length.
+/// True if memory is aligned for direct I/O: at a multiple of the block length.
 fn is_aligned(start: *const u8, slot: &Slot) -> bool {
     (start as usize as u64).is_multiple_of(slot.block_len_bytes())
 }

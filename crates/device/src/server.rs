@@ -1,14 +1,14 @@
 //! Exports of NBD servers as devices: a member of a volume on another machine.
 //!
-//! libnbd ([`library`]) speaks the protocol, TLS included. Each device has a connection and a
-//! thread ([`driver`]) of its own, and any number of requests under way. A server that does not
-//! answer, or a connection that breaks, is a device that is gone: the caller gets an error within
-//! [`SILENCE`] and never waits for ever. Short interruptions of the network are TCP's to bridge.
+//! libnbd ([`library`]) implements the protocol, TLS included. Each device has a connection and a
+//! thread ([`driver`]) of its own, and any number of concurrent requests. If the server does not
+//! answer or the connection breaks, the device is gone: the caller gets an error within [`SILENCE`]
+//! and never waits for ever. Short interruptions of the network are handled by TCP.
 //!
-//! A server must offer FLUSH and FUA, or what it acknowledges could be gone with its power.
+//! A server must offer FLUSH and FUA; otherwise acknowledged writes could be lost with its power.
 //!
-//! What is deliberately not here: locks. NBD has none, so another client of the same export is not
-//! seen; the claim of a volume finds it.
+//! Not here, on purpose: locks. NBD has none, so another client of the same export is not detected
+//! here; the claim of a volume detects it.
 
 mod address;
 mod driver;
@@ -28,13 +28,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to accept a connection and open the export.
+/// Time limit for accepting a connection and opening the export.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// Bytes of one read or write where the server names no bound.
+/// Longest read or write if the server states no limit.
 const PAYLOAD_BYTES: u64 = 8 << 20;
 
-/// Bytes of one discard or range of zeros.
+/// Longest discard or range of zeros.
 const RANGE_BYTES: u64 = 1 << 30;
 
 /// EROFS and ENOTSUP.
@@ -51,7 +51,7 @@ pub struct ServerDevice {
     block_len_bytes: u32,
     payload_bytes: usize,
     access: Access,
-    /// The error of the first flush that failed: it stays.
+    /// The error of the first flush that failed; every later flush fails with it.
     flush_failure: Mutex<Option<i32>>,
 }
 
@@ -59,12 +59,12 @@ impl ServerDevice {
     /// Opens the export of a URI: `nbd://host[:port]/export`, `nbds://`,
     /// `nbd+unix:///export?socket=PATH`.
     ///
-    /// Errors: `Server`, with what is wrong in words; `ReadOnly`, `TooSmall`.
+    /// Errors: `Server`, with a text about the cause; `ReadOnly`, `TooSmall`.
     pub fn open(path: &Path, access: Access) -> Result<ServerDevice, DeviceError> {
         Self::open_within(path, access, SILENCE)
     }
 
-    /// Opens an export of which the server may be silent for so long.
+    /// Opens an export with this limit of the server's silence.
     fn open_within(path: &Path, access: Access, silence: Duration) -> Result<ServerDevice, DeviceError> {
         let at = || site(path, OpKind::Open, 0, 0);
         let refused = |why: String| DeviceError::Server { at: at(), why };
@@ -127,7 +127,7 @@ impl ServerDevice {
         }
     }
 
-    /// Has a range done in parts of a length.
+    /// Performs requests on a range, in parts of at most [`RANGE_BYTES`].
     fn ranges(
         &self,
         (offset, len): (u64, u64),
@@ -150,7 +150,7 @@ impl ServerDevice {
     }
 }
 
-/// Refuses a server that cannot say what is durable.
+/// Refuses a server without flushes or FUA.
 fn check_terms(terms: &Terms) -> Result<(), String> {
     let lacks = match (terms.can_flush, terms.can_fua) {
         (true, true) => return Ok(()),
@@ -202,7 +202,7 @@ impl Device for ServerDevice {
         self.may_change(OpKind::Write, offset_bytes, len)?;
         let written = match parts {
             [part] => self.write(offset_bytes, part),
-            // The copy costs less than more requests.
+            // Copying the parts costs less than a request for each.
             parts => {
                 let parts: Vec<&[u8]> = parts.iter().map(Part::bytes).collect();
                 self.write(offset_bytes, &parts.concat())

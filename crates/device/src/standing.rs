@@ -1,5 +1,5 @@
-//! Standing of an open device: whether its path still leads to it, and whether its file was deleted
-//! or cut short.
+//! Standing of an open device: whether its path still refers to it, and whether its file was
+//! deleted or truncated.
 
 use crate::Identity;
 use rustix::fs::{FileType, Stat, fstat, stat};
@@ -11,13 +11,13 @@ use std::path::Path;
 /// The name and the length of a device, compared with those at its opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// Both are as they were, or cannot be seen.
+    /// Both are unchanged, or cannot be examined.
     Kept,
-    /// The file has no name any more: it ends when it is closed.
+    /// The file has no name any more: it is freed when it is closed.
     Deleted,
-    /// Its path leads to nothing.
+    /// No file or device is at its path.
     NameGone,
-    /// Its path leads to another file or device.
+    /// Another file or device is at its path.
     Replaced,
     /// The file is shorter than the device.
     Truncated {
@@ -42,7 +42,7 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Identity of the file or block device of a descriptor.
+/// Returns the identity of a file or block device.
 pub(crate) fn identity_of(found: &Stat) -> Option<Identity> {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => Some(Identity::File { device: found.st_dev, inode: found.st_ino }),
@@ -67,7 +67,7 @@ pub(crate) fn standing(file: impl AsFd, path: &Path, identity: Identity, len_byt
         Ok(found) if identity_of(&found) == Some(identity) => Standing::Kept,
         Ok(_) => Standing::Replaced,
         Err(Errno::NOENT | Errno::NOTDIR) => Standing::NameGone,
-        // It cannot be seen from here, which says nothing.
+        // The path cannot be examined, which proves nothing.
         Err(_) => Standing::Kept,
     }
 }

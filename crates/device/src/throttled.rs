@@ -1,10 +1,10 @@
-//! Makes a fast device as slow as a disk, by a queue that exists in time only.
+//! Makes a fast device as slow as a disk, by a simulated queue.
 //!
 //! Each of `lanes` serves one operation at a time. An operation takes the lane that is free first,
 //! begins when both are ready, and costs `positioning` (unless it continues where its lane stopped)
-//! plus its bytes at the bandwidth. It is done at once on the device within and answered when its
-//! time is over. Because lanes are booked by schedule, not by sleeping, a thread that wakes late
-//! delays its own answer and no rate.
+//! plus its bytes at the bandwidth. It is performed at once on the wrapped device and answered when
+//! its time is over. Lanes are booked by schedule, not by sleeping, so a thread that wakes late
+//! delays its own answer and reduces no rate.
 //!
 //! It does not model a disk's own cache or reordering. Operations are served in order of arrival.
 
@@ -13,16 +13,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How slow.
+/// Parameters of a slow device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Throttle {
-    /// Before an operation that does not begin where the last one of its lane ended.
+    /// Time before an operation that does not begin where the last one of its lane ended.
     pub positioning: Duration,
-    /// Bytes a second of reads and writes; fillings with zeros and discards cost positioning only.
+    /// Bandwidth of reads and writes in bytes a second; zeros and discards cost positioning only.
     pub bytes_per_s: u64,
-    /// Time of a flush, in place of positioning; it waits for all lanes, and they for it.
+    /// Time of a flush, in place of positioning. It begins when all lanes are free, and blocks all
+    /// of them.
     pub flush: Duration,
-    /// Operations at a time: 1 is a disk's arm.
+    /// Operations at a time; 1: a disk with one arm.
     pub lanes: usize,
 }
 
@@ -36,10 +37,10 @@ impl Throttle {
     };
 }
 
-/// A slow device.
+/// A device that is slowed down.
 pub type Throttled<D> = Layered<D, Throttling>;
 
-/// When a slow device is ready again.
+/// State of a slow device: when its lanes are free again.
 pub struct Throttling {
     throttle: Throttle,
     is_slow: AtomicBool,
@@ -50,12 +51,12 @@ pub struct Throttling {
 #[derive(Clone, Copy)]
 struct Lane {
     free_at: Instant,
-    /// End of the last operation.
+    /// Offset at which the last operation ended.
     head_bytes: u64,
 }
 
 impl<D: Device> Layered<D, Throttling> {
-    /// A device as slow as `throttle` says, at rest, its arms at byte 0.
+    /// Wraps a device. It is idle, its lanes at byte 0.
     ///
     /// Panics: if there is no lane or no bandwidth.
     pub fn new(inner: D, throttle: Throttle) -> Self {
@@ -65,20 +66,20 @@ impl<D: Device> Layered<D, Throttling> {
         Self::with(inner, Throttling { throttle, is_slow, worked_ns: AtomicU64::new(0), lanes })
     }
 
-    /// Sum of the times of all operations begun so far, over all lanes: the time that it was not
-    /// idle.
+    /// Returns the time for which lanes were busy: the sum over all operations begun so far, over
+    /// all lanes.
     pub fn worked(&self) -> Duration {
         Duration::from_nanos(self.layer.worked_ns.load(Relaxed))
     }
 
-    /// Makes it slow from now on, or as fast as the device within: to prepare a measurement.
+    /// Makes the device slow, or as fast as the wrapped device while a measurement is prepared.
     pub fn set_slow(&self, is_slow: bool) {
         self.layer.is_slow.store(is_slow, Relaxed);
     }
 }
 
 impl Throttling {
-    /// Books a lane from now on and says when the operation is over.
+    /// Books a lane from now on and returns the end of the operation.
     fn book(&self, Operation { kind, offset_bytes, len_bytes }: Operation) -> Instant {
         let now = Instant::now();
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);

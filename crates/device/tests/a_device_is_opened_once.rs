@@ -1,7 +1,7 @@
-//! Openings of a device: which are allowed, and the messages of those that are refused.
+//! Openings of a device: those that are allowed, and the messages of those that are refused.
 //!
-//! A file of its own: it starts processes without a pause, and each has all open files of this one
-//! until it is another program.
+//! A separate program: it starts processes all the time, and each of them has all of its open files
+//! until it executes another program.
 
 use pantile_device::*;
 use std::io::Read;
@@ -36,7 +36,7 @@ fn another_process_is_refused_too_and_its_death_frees_the_device() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");
     drop(FileDevice::create(&path, 1 << 20).unwrap());
-    // `--no-fork`: the lock is held by the very process that is killed.
+    // `--no-fork`: the lock is held by the process that is killed.
     let mut holder = Command::new("flock");
     holder.arg("--no-fork").arg(&path).args(["sh", "-c", "echo held; exec sleep 60"]).stdout(Stdio::piped());
     let Ok(mut holder) = holder.spawn() else { return eprintln!("skipped: no flock command") };
@@ -58,8 +58,8 @@ fn a_closed_device_is_free_at_once_although_others_start_processes() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Relaxed) {
-                // Until it is another program, the child holds all of our open files, and with them
-                // their locks.
+                // Until it executes another program, the child holds all open files of this
+                // process, and with them their locks.
                 Command::new("true").status().unwrap();
             }
         });
@@ -102,7 +102,7 @@ fn a_pool_takes_each_device_once() {
         "{error}"
     );
     pool.detach(0);
-    // A number is not given twice, and the device may come back.
+    // A number is not used twice, and the device can be attached again.
     assert_eq!(pool.attach(memory).unwrap(), 1);
 }
 
@@ -123,7 +123,7 @@ fn other_kinds_of_files_are_refused() {
     assert!(begun.elapsed().as_secs() < 5, "a pipe was waited for");
 }
 
-/// They are regular files for the system, and some of them act when they are written.
+/// The system reports them as regular files, and some of them act when they are written.
 #[test]
 fn kernel_files_are_no_devices() {
     let files = ["/proc/self/mem", "/proc/cpuinfo", "/sys/kernel/uevent_seqnum", "/sys/kernel/mm/ksm/run"];
@@ -143,8 +143,8 @@ fn making_never_overwrites_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     let [none, vast] = ["none", "vast"].map(|name| dir.path().join(name));
     assert!(matches!(FileDevice::create(&none, 0), Err(DeviceError::TooSmall { .. })));
-    // Larger than any file can be. The number shows that free space is checked first: otherwise it
-    // would be EFBIG. No space is taken in either case.
+    // The length exceeds that of any file. The error number shows that free space is checked first:
+    // otherwise it would be EFBIG. No space is taken in either case.
     let error = FileDevice::create_with(&vast, 1 << 62, true, OpenOptions::default()).unwrap_err();
     assert!(matches!(error, DeviceError::NoSpace { errno: 28, .. }), "{error}");
     assert!(!none.exists() && !vast.exists());
@@ -160,7 +160,7 @@ fn a_made_file_is_sparse_or_reserved_as_told() {
     FileDevice::create_with(&full, 16 << 20, true, OpenOptions::default()).unwrap();
     let taken = |path: &Path| std::fs::metadata(path).unwrap().blocks() * 512;
     assert!(taken(&sparse) < 1 << 20 && taken(&full) >= 16 << 20);
-    // Zeroing keeps or takes space, discarding gives it back.
+    // Zeroing allocates or keeps space, discarding frees it.
     device.zero(0, 8 << 20).unwrap();
     assert!(taken(&sparse) >= 8 << 20);
     device.discard(0, 16 << 20).unwrap();

@@ -1,6 +1,6 @@
-//! However many threads take buffers of whatever sizes, the pool holds no more than it may.
+//! The pool stays within its bound, for any number of threads and any lengths of buffers.
 //!
-//! A file of its own: the memory of the whole process is measured.
+//! A separate program, because it measures the memory of the whole process.
 
 use pantile_device::*;
 use std::time::{Duration, Instant};
@@ -72,8 +72,7 @@ fn a_buffer_outlives_its_pool() {
 
 #[test]
 fn the_system_gets_its_pages_back() {
-    // 4096 buffers of one page each cost their pages and no more, and nothing once the pool is
-    // gone.
+    // 4096 buffers of one page each cost only their pages, and nothing after the pool is dropped.
     let resident = || {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
@@ -84,7 +83,7 @@ fn the_system_gets_its_pages_back() {
     held.iter_mut().for_each(|buffer| buffer.fill(1));
     let during = resident();
     drop((held, pool));
-    // Other tests of this program give pages back meanwhile, and the system may take idle ones.
+    // Other tests of this program free pages meanwhile, and the system may reclaim free ones.
     let more = during.saturating_sub(before);
     assert!((48 << 20..90 << 20).contains(&more), "{more} bytes");
     assert!(resident() < before + (24 << 20), "{before} bytes before, {} after", resident());

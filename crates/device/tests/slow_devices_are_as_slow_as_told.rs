@@ -1,6 +1,7 @@
-//! The throttle's arithmetic, by the clock; and its counts.
+//! The times and the counts of a throttled device, measured by the clock.
 //!
-//! It is a file of its own because slowness is a fault here, so little else may run beside it.
+//! It is a separate program because delays are faults here: few other tests may run at the same
+//! time.
 
 use pantile_device::*;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ fn device(lanes: usize) -> Throttled<MemoryDevice> {
 fn a_stream_costs_bandwidth_and_a_jump_costs_positioning() {
     let (device, buffer) = (device(1), AlignedBuf::zeroed(1 << 20));
     let stream = took(|| (0..8).for_each(|i| device.write_at(i << 20, &[buffer.whole()]).unwrap()));
-    // 8 MiB at 64 MiB/s; waking late adds to each answer, never to the schedule of others.
+    // 8 MiB at 64 MiB/s. A late wake-up delays its own answer, never the schedule of others.
     assert!(stream >= Duration::from_millis(124) && stream < Duration::from_millis(400), "{stream:?}");
     let jumps =
         took(|| (0..20).for_each(|i| device.write_at((i * 7 % 20) << 20, &[buffer.part(0..4096)]).unwrap()));

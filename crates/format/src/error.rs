@@ -11,7 +11,7 @@ pub enum Part {
     Manifest,
     /// The journal of a change that is under way.
     Journal,
-    /// The digests of a set that a person keeps elsewhere.
+    /// A pin: digests of a set that an operator keeps elsewhere.
     Pin,
     /// A superblock of a volume.
     Superblock,
@@ -47,68 +47,68 @@ impl fmt::Display for Part {
     }
 }
 
-/// Faults of bytes.
+/// A fault of stored bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormatError {
-    /// The magic is missing: these bytes are something else.
+    /// The magic is missing: the bytes are not this structure.
     NotPantile {
         /// Structure that was expected.
         part: Part,
     },
-    /// Written by a newer program.
+    /// The structure was written by a newer program.
     Newer {
         /// Structure that was read.
         part: Part,
         /// Its version.
         version: u32,
-        /// The newest version known here.
+        /// The newest version that this program reads.
         known: u32,
     },
-    /// It uses a feature without which it must not be read.
+    /// The structure uses a feature that a reader must know, and this program does not.
     Features {
         /// Structure that was read.
         part: Part,
-        /// The bits that are not known here.
+        /// The bits that this program does not know.
         unknown: u64,
     },
-    /// It uses a feature without which it must not be written.
+    /// The set or volume uses a feature that a writer must know, and this program does not.
     ReadOnlyFeatures {
-        /// The bits that are not known here.
+        /// The bits that this program does not know.
         bits: u64,
     },
     /// The bytes end too early.
     Truncated {
         /// Structure that was read.
         part: Part,
-        /// Bytes at hand.
+        /// Length of the bytes.
         have: u64,
-        /// Bytes needed, at least.
+        /// Least length of the structure.
         need: u64,
     },
-    /// The checksum does not fit the bytes.
+    /// The checksum does not match the bytes.
     Checksum {
         /// Structure that was read.
         part: Part,
     },
-    /// It is longer than the limit of one read.
+    /// The structure is longer than the limit of one read.
     TooLong {
         /// Structure to be read.
         part: Part,
         /// Its length, as its header says.
         len_bytes: u64,
-        /// The longest that is read.
+        /// The limit of one read.
         most_bytes: u64,
-        /// The effort with which it is read.
+        /// The number of steps to give to `--effort` so that it is read.
         suffices_steps: u64,
     },
-    /// Part of it is in a hole of the file: so many bytes were never stored.
+    /// Part of the structure is in a hole of its file, so its bytes were never stored.
     NotStored {
         /// Structure to be read.
         part: Part,
         /// Its length, as its header says.
         len_bytes: u64,
     },
-    /// The checksum fits, but a field cannot be so.
+    /// The checksum matches, but a field breaks a rule of the format.
     Invalid {
         /// Structure that was read.
         part: Part,

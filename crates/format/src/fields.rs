@@ -1,9 +1,9 @@
-//! Fields: what is said of a set, a source or an entry beyond the fixed parts, each with a
-//! tag and a length.
+//! Fields: optional metadata behind the fixed part of a set, a source or an entry, each with a tag
+//! and a length.
 //!
-//! Who does not know a tag passes over it: whether that is right is said by the feature bits, not
-//! by the field. Fields that this program does not know are kept in memory as they are, so that a
-//! set that is only read and copied keeps them.
+//! A reader skips a field whose tag it does not know. The feature bits, not the field, say whether
+//! it may. This program keeps unknown fields in memory, so that a set that is only read and copied
+//! retains them.
 
 use crate::layout::layout;
 use crate::{FormatError, Part};
@@ -19,23 +19,25 @@ layout! {
 /// The length of the head of a field.
 pub const FIELD_BYTES: u64 = 8;
 
-/// Field of a source: the columns that are its own, 4 bytes each.
+/// Tag of a source's field: the columns that hold this source and no other, 4 bytes each.
 pub const SOURCE_COLUMNS: u32 = 1;
 
-/// Field of an entry: an extended attribute, as the length of its name in 4 bytes, its name, its
-/// value.
+/// Tag of an entry's field: an extended attribute. The field has the length of the name in 4 bytes,
+/// the name and the value.
 pub const ENTRY_XATTR: u32 = 1;
 
-/// Field of an entry: its user and group; valid with [`OWNERS`](crate::Features::OWNERS).
+/// Tag of an entry's field: its user and group; valid with [`OWNERS`](crate::Features::OWNERS).
 pub const ENTRY_OWNER: u32 = 2;
 
-/// Field of an entry: its file changed while it was read.
+/// Tag of an entry's field: the file changed while it was read.
 pub const ENTRY_UNSETTLED: u32 = 5;
 
-/// Field of a set: a pattern of excluded paths; valid with [`LEFT_OUT`](crate::Features::LEFT_OUT).
+/// Tag of a set's field: a pattern of excluded paths; valid with
+/// [`LEFT_OUT`](crate::Features::LEFT_OUT).
 pub const SET_PATTERN: u32 = 2;
 
-/// Field of a set: it leaves out other file systems below its sources; valid likewise.
+/// Tag of a set's field: other file systems mounted below its sources are excluded; valid with
+/// [`LEFT_OUT`](crate::Features::LEFT_OUT), too.
 pub const SET_ONE_FILE_SYSTEM: u32 = 3;
 
 /// Meanings of the tags, as the page lists them: owner, tag, name, meaning.
@@ -98,12 +100,12 @@ fn first_of(bytes: &[u8]) -> Option<(u32, &[u8], &[u8])> {
     Some((TAG.u32(head), value, behind))
 }
 
-/// The fields of something, in the order in which they are stored.
+/// Fields of a set, a source or an entry, in the order in which they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fields(pub Vec<TaggedField>);
 
 impl Fields {
-    /// The bytes that they take.
+    /// Returns the length of the encoded fields in bytes.
     pub(crate) fn encoded_len(&self) -> usize {
         self.0.iter().map(|field| FIELD_BYTES as usize + field.bytes.len()).sum()
     }
@@ -149,7 +151,7 @@ impl Fields {
         self.0.iter().filter(move |field| field.tag == tag).map(|field| field.bytes.as_slice())
     }
 
-    /// Columns that are a source's own; none if it shares all.
+    /// Returns the columns that hold only this source; empty if the source shares all columns.
     pub fn columns(&self) -> Vec<u32> {
         let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("chunks of 4"));
         self.get(SOURCE_COLUMNS).flat_map(|bytes| bytes.chunks_exact(4).map(number)).collect()
@@ -164,7 +166,7 @@ impl Fields {
         }
     }
 
-    /// Extended attributes of an entry, name and value. A field that is none is passed over.
+    /// Returns the extended attributes of an entry, name and value. A malformed field is skipped.
     pub fn xattrs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.get(ENTRY_XATTR).filter_map(|bytes| {
             let (len, rest) = bytes.split_at_checked(4)?;
@@ -174,7 +176,7 @@ impl Fields {
         })
     }
 
-    /// User and group of an entry, if the set has them.
+    /// Returns the user and group of an entry, if the set stores them.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         let (user, group) = self.get(ENTRY_OWNER).next()?.split_at_checked(4)?;
         let number = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));
@@ -234,7 +236,7 @@ mod tests {
                 assert!(shorter.0.len() < fields.0.len());
             }
         }
-        // The tags of a source and of an entry are counted apart.
+        // The same tag has different meanings in a source and in an entry.
         let mut source = Fields::default();
         source.set_columns(&[3, 9]);
         assert_eq!(source.columns(), [3, 9]);

@@ -1,12 +1,12 @@
-//! The header of a shard: which column of which set it is, and where its parts lie.
+//! The header of a shard: its set, its column, and the offsets of its parts.
 //!
 //! A shard is `HEADER_COPIES` equal headers, the blocks of its column stripe by stripe, and a meta
 //! area: the manifest, the check table (one CRC per parity block of this column) and the piece
 //! table (a CRC for each `PIECE_BYTES` of the manifest and then of the check table). The meta area
 //! holds all three twice, [`META_COPIES_APART_BYTES`] apart, and ends with a third copy of the
-//! header, which ends the shard. So no run of damage shorter than that distance costs a shard its
-//! metadata. It lies behind the blocks, wherever `meta_offset` says; a new one is always written
-//! beside the live one, and a new header then points to it.
+//! header, which ends the shard. So no run of damage shorter than that distance destroys the
+//! metadata of a shard. The meta area begins behind the blocks, at `meta_offset`. A new one is
+//! always written beside the one in use; then a new header points to it.
 
 use crate::layout::layout;
 use crate::version::{FEATURES_BYTES, FORMAT_VERSION, check_version};
@@ -17,16 +17,17 @@ use crate::{
 /// The length of one copy of the header; a page, so that a copy is one sector of every device.
 pub const HEADER_BYTES: u64 = 4096;
 
-/// Equal copies at the start of a shard, so that one bad sector does not cost the shard.
+/// Equal copies at the start of a shard, so that one bad sector does not destroy the header.
 pub const HEADER_COPIES: u64 = 2;
 
-/// Begin of the blocks: block (stripe, stored row) is at `BODY_OFFSET + (stripe * stored rows +
+/// Offset of the blocks: block (stripe, stored row) is at `BODY_OFFSET + (stripe * stored rows +
 /// row) * block`.
 pub const BODY_OFFSET: u64 = HEADER_BYTES * HEADER_COPIES;
 
 /// The least distance between the beginnings of the two copies of manifest, check table and piece
-/// table: a piece more than the 64 KiB in a row that may be damaged, so that every piece is whole in
-/// one of them. That is longer than a sector, a flash page and the stripe unit of usual arrays.
+/// table: 64 KiB plus the length of a piece. A run of up to 64 KiB of damage therefore leaves every
+/// piece intact in one copy. Such a run is longer than a sector, a flash page and the stripe unit
+/// of usual arrays.
 pub const META_COPIES_APART_BYTES: u64 = (64 << 10) + PIECE_BYTES;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTSHRD";
@@ -59,7 +60,7 @@ layout! {
 /// Description of a shard at its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardHeader {
-    /// What the set uses.
+    /// Features that the set uses.
     pub features: Features,
     /// The set it belongs to.
     pub set: SetId,
@@ -67,13 +68,13 @@ pub struct ShardHeader {
     pub generation: Generation,
     /// The column it holds.
     pub column: Column,
-    /// Columns of the code.
+    /// Number of columns of the code.
     pub columns: u32,
-    /// Blocks of each stripe in this shard.
+    /// Number of blocks of each stripe in this shard.
     pub stored_rows: u32,
     /// The length of a block.
     pub block_len: BlockLen,
-    /// Stripes committed.
+    /// Number of committed stripes.
     pub stripes: u64,
     /// First byte of the manifest.
     pub meta_offset: u64,
@@ -92,7 +93,7 @@ pub struct ShardHeader {
 }
 
 impl ShardHeader {
-    /// The bytes of one copy.
+    /// Returns the encoded header: one copy.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
@@ -119,7 +120,7 @@ impl ShardHeader {
         bytes
     }
 
-    /// Reads one copy.
+    /// Decodes one copy.
     ///
     /// Errors: no magic, another version, cut off, a checksum that does not fit, or fields that
     /// contradict each other.
@@ -158,7 +159,7 @@ impl ShardHeader {
             pieces_len: PIECES_LEN.u64(bytes),
             pieces_crc: Crc64(PIECES_CRC.u64(bytes)),
         };
-        // The length of the file bounds the stripes by these.
+        // The length of the file bounds the number of stripes only if each stripe has stored rows.
         if header.stored_rows == 0 {
             return Err(invalid("stored rows", "must be at least 1"));
         }
@@ -177,48 +178,48 @@ impl ShardHeader {
         }
     }
 
-    /// The first byte behind the committed blocks; `None` if it does not fit 63 bits.
+    /// Returns the first byte behind the committed blocks; `None` if it does not fit 63 bits.
     pub fn body_end(&self) -> Option<u64> {
         body_end(self.stripes, self.stored_rows, self.block_len)
     }
 
-    /// The length of the whole shard; `None` if it does not fit 63 bits.
+    /// Returns the length of the whole shard; `None` if it does not fit 63 bits.
     pub fn file_len(&self) -> Option<u64> {
         let end = self.meta_offset.checked_add(self.meta_len()?)?;
         (end <= i64::MAX as u64).then_some(end)
     }
 
-    /// The length of the meta area: both copies of manifest, check table and piece table, and the
-    /// last copy of the header. `None` if it does not fit 64 bits.
+    /// Returns the length of the meta area: both copies of manifest, check table and piece table,
+    /// and the last copy of the header. `None` if it does not fit 64 bits.
     pub fn meta_len(&self) -> Option<u64> {
         self.meta_distance()?.checked_add(self.meta_copy_len()?)?.checked_add(HEADER_BYTES)
     }
 
-    /// Returns the begins of the copies of manifest, check table and piece table, in the order in
+    /// Returns the offsets of the copies of manifest, check table and piece table, in the order in
     /// which they are written.
     pub fn meta_copies(&self) -> Vec<u64> {
         let second = self.meta_distance().and_then(|distance| self.meta_offset.checked_add(distance));
         [self.meta_offset].into_iter().chain(second).collect()
     }
 
-    /// The length of manifest, check table and piece table.
+    /// Returns the length of manifest, check table and piece table together.
     fn meta_copy_len(&self) -> Option<u64> {
         self.manifest_len.checked_add(self.checks_len)?.checked_add(self.pieces_len)
     }
 
-    /// The distance between the beginnings of the two copies: a multiple of a page.
+    /// Returns the distance between the beginnings of the two copies: a multiple of a page.
     fn meta_distance(&self) -> Option<u64> {
         self.meta_copy_len()?.max(META_COPIES_APART_BYTES).checked_next_multiple_of(HEADER_BYTES)
     }
 
-    /// Returns the places of the copies of the header, in the order in which they are written.
+    /// Returns the offsets of the copies of the header, in the order in which they are written.
     pub fn copy_offsets(&self) -> Vec<u64> {
         let front = (0..HEADER_COPIES).map(|copy| copy * HEADER_BYTES);
         let last = self.file_len().map(|end| end - HEADER_BYTES);
         front.chain(last).collect()
     }
 
-    /// Reads a header from copies of which each is damaged; none is good by itself.
+    /// Combines damaged copies of a header, none of which is valid alone, into a valid one.
     pub fn combine(copies: &[&[u8]]) -> Option<ShardHeader> {
         let bytes = combine(copies, |bytes| ShardHeader::decode(bytes).is_ok())?;
         ShardHeader::decode(&bytes).ok()
@@ -231,7 +232,7 @@ impl ShardHeader {
     }
 }
 
-/// The length of the piece table of a manifest and a check table of such lengths.
+/// Returns the length of the piece table of a manifest and a check table of these lengths.
 pub(crate) fn pieces_len(manifest_len: u64, checks_len: u64) -> u64 {
     8 * (pieces_of(manifest_len) + pieces_of(checks_len))
 }

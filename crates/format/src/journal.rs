@@ -16,10 +16,11 @@ pub const RECORD_BYTES: u64 = 16;
 /// The length of a target.
 pub const TARGET_BYTES: u64 = 16;
 
-/// The most targets of one record, and the columns that they can name: more than any code has.
+/// The most targets of one record, and the limit of column numbers in targets: more than any code
+/// has.
 pub const TARGETS_MAX: u32 = 4096;
 
-/// The longest payload of a record of an original: two blocks.
+/// The longest payload of a record of kind [`RecordKind::Original`]: two blocks.
 const ORIGINAL_BYTES_MAX: u64 = 2 << 20;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTJRNL";
@@ -54,7 +55,7 @@ layout! {
 }
 
 layout! {
-    /// The one target of a record of kind 5, in place of those of a shard.
+    /// The only target of a record of kind 5, in place of the targets in shards.
     SPOT_LAYOUT {
         SPOT_ENTRY: "entry" @ 0 + 8, "the file, by its number in the manifest";
         SPOT_OFFSET: "offset" @ 8 + 8, "the first byte of the block in the file";
@@ -71,7 +72,7 @@ pub struct JournalHeader {
 }
 
 impl JournalHeader {
-    /// Its bytes.
+    /// Returns the encoded header.
     pub fn encode(&self) -> [u8; JOURNAL_HEADER_BYTES as usize] {
         let mut bytes = [0; JOURNAL_HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
@@ -81,7 +82,7 @@ impl JournalHeader {
         bytes
     }
 
-    /// Reads it. Errors: no magic, another version, cut off.
+    /// Decodes a header. Errors: no magic, another version, cut off.
     pub fn decode(bytes: &[u8]) -> Result<JournalHeader, FormatError> {
         let part = Part::Journal;
         let have = bytes.len() as u64;
@@ -128,7 +129,7 @@ pub struct RecordHead {
 }
 
 impl RecordHead {
-    /// Its bytes.
+    /// Returns the encoded head.
     pub fn encode(&self) -> [u8; RECORD_BYTES as usize] {
         let mut bytes = [0; RECORD_BYTES as usize];
         let kind = match self.kind {
@@ -145,7 +146,7 @@ impl RecordHead {
         bytes
     }
 
-    /// Reads it. Errors: an unknown kind, or a payload where there is none.
+    /// Decodes a head. Errors: an unknown kind, or a payload where the kind has none.
     pub fn decode(bytes: &[u8; RECORD_BYTES as usize]) -> Result<RecordHead, FormatError> {
         let part = Part::Journal;
         let (targets, payload_len) = (TARGETS.u32(bytes), PAYLOAD_LEN.u64(bytes));
@@ -170,7 +171,7 @@ impl RecordHead {
         Ok(RecordHead { kind, targets, payload_len })
     }
 
-    /// Bytes that are stored behind the targets.
+    /// Returns the number of payload bytes that are stored behind the targets.
     pub fn stored_len(&self) -> u64 {
         if self.kind == RecordKind::Zero { 0 } else { self.payload_len }
     }
@@ -181,12 +182,12 @@ impl RecordHead {
 pub struct Target {
     /// The shard.
     pub column: Column,
-    /// The byte, or the length.
+    /// The offset in the shard or, for [`RecordKind::Length`], the new length of its file.
     pub offset: u64,
 }
 
 impl Target {
-    /// Its bytes.
+    /// Returns the encoded target.
     pub fn encode(&self) -> [u8; TARGET_BYTES as usize] {
         let mut bytes = [0; TARGET_BYTES as usize];
         COLUMN.put_u32(&mut bytes, self.column.0);
@@ -194,8 +195,8 @@ impl Target {
         bytes
     }
 
-    /// Reads it. Errors: a reserved byte that is not zero, a column that no code has, an offset
-    /// beyond 63 bits.
+    /// Decodes a target. Errors: a reserved byte that is not zero, a column that no code has, an
+    /// offset beyond 63 bits.
     pub fn decode(bytes: &[u8; TARGET_BYTES as usize]) -> Result<Target, FormatError> {
         let part = Part::Journal;
         if TARGET_RESERVED.u32(bytes) != 0 {
@@ -223,7 +224,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// Its bytes.
+    /// Returns the encoded target.
     pub fn encode(&self) -> [u8; TARGET_BYTES as usize] {
         let mut bytes = [0; TARGET_BYTES as usize];
         SPOT_ENTRY.put_u64(&mut bytes, self.entry);
@@ -231,7 +232,7 @@ impl Spot {
         bytes
     }
 
-    /// Reads it. The manifest says which entries and offsets there are.
+    /// Decodes a target. Whether entry and offset exist is known from the manifest.
     pub fn decode(bytes: &[u8; TARGET_BYTES as usize]) -> Spot {
         Spot { entry: SPOT_ENTRY.u64(bytes), offset: SPOT_OFFSET.u64(bytes) }
     }

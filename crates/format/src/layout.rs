@@ -1,4 +1,4 @@
-//! Tables of fields: the one place where an offset is written down.
+//! Tables of fields: the only definition of each offset.
 
 /// One field of a fixed-size structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

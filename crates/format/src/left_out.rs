@@ -1,8 +1,8 @@
-//! Exclusions of a set: stated once, and kept with it.
+//! Exclusions of a set, stated once and stored in the set.
 //!
 //! A reader that does not know the exclusions may ignore them: the sealed files are the same, and
-//! only the excluded ones look new to it. A writer that does not know them clears the bit. Then
-//! everything is sealed, because the fields count only with the bit.
+//! only excluded files look new to it. A writer that does not know them clears the feature bit.
+//! Then nothing is excluded any more, because the fields are valid only with the bit.
 
 use crate::fields::{SET_ONE_FILE_SYSTEM, SET_PATTERN};
 use crate::{Features, Manifest};
@@ -12,14 +12,14 @@ use crate::{Features, Manifest};
 pub struct LeftOut {
     /// Patterns in the words of a `.gitignore`, in their order.
     pub patterns: Vec<String>,
-    /// True if other file systems below a source are left out.
+    /// True if other file systems mounted below a source are excluded.
     pub other_systems: bool,
 }
 
 impl LeftOut {
     /// The most patterns.
     pub const PATTERNS_MOST: usize = 1000;
-    /// The most bytes of all patterns together: to match a path costs as much as they are long.
+    /// The most bytes of all patterns together: the cost of matching a path grows with this length.
     pub const BYTES_MOST: usize = 64 << 10;
 
     /// True if nothing is left out.
@@ -27,7 +27,7 @@ impl LeftOut {
         self.patterns.is_empty() && !self.other_systems
     }
 
-    /// True if the exclusions are within the limits of a set.
+    /// True if the exclusions are within the limits of the format.
     pub fn fits(&self) -> bool {
         let bytes: usize = self.patterns.iter().map(String::len).sum();
         self.patterns.len() <= LeftOut::PATTERNS_MOST && bytes <= LeftOut::BYTES_MOST
@@ -35,7 +35,7 @@ impl LeftOut {
 }
 
 impl Manifest {
-    /// Returns what the set leaves out; nothing if it says more than a set may.
+    /// Returns the exclusions of the set; none if they exceed the limits of the format.
     pub fn left_out(&self) -> LeftOut {
         if self.features.ignorable & Features::LEFT_OUT == 0 {
             return LeftOut::default();
@@ -46,7 +46,7 @@ impl Manifest {
         Some(LeftOut { patterns, other_systems }).filter(LeftOut::fits).unwrap_or_default()
     }
 
-    /// Sets what the set leaves out from now on.
+    /// Sets the exclusions of the set.
     pub fn set_left_out(&mut self, left_out: &LeftOut) {
         self.fields.0.retain(|field| ![SET_PATTERN, SET_ONE_FILE_SYSTEM].contains(&field.tag));
         self.features.ignorable &= !Features::LEFT_OUT;

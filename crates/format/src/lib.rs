@@ -1,5 +1,5 @@
-//! One definition of every byte that Pantile stores: of sealed sets shard header, manifest and
-//! journal; of volumes, in [`volume`], superblock, chunk header, record and snapshot.
+//! One definition of every byte that Pantile stores. Of sealed sets these are shard header,
+//! manifest and journal; of volumes, in [`volume`], superblock, chunk header, record and snapshot.
 //!
 //! The layouts are tables of [`Field`]s; encoding and decoding use the same constants that
 //! `docs/shard-format.md` and `docs/volume-format.md` print, and tests compare the pages with them.
@@ -7,7 +7,7 @@
 //! begins with a magic and a version; a newer version is refused by number. Decoded structures are
 //! valid: paths stay below their root, extents are in the grid and never overlap.
 //!
-//! No I/O here, and no `usize` in anything that is stored.
+//! Not here: I/O. No stored number is a `usize`.
 #![forbid(unsafe_code)]
 
 mod error;

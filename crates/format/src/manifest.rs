@@ -1,9 +1,9 @@
 //! The manifest: the sealed files, their places, and the code. Every shard carries an equal copy.
 //!
 //! The address space is a grid of blocks (lane, stripe). A lane is a data cell of the code's
-//! stripe, lanes counted by column and row. A file's extents are runs of stripes on one lane; block
-//! i of the file is the i-th block of its extents. The last block is padded with zeros, and blocks
-//! of no file are zero.
+//! stripe; lanes are counted by column and row. A file's extents are runs of stripes on one lane;
+//! block i of the file is the i-th block of its extents. The last block is padded with zeros.
+//! Blocks that belong to no file are zero.
 //!
 //! Every manifest that decodes keeps these invariants. The parent of each entry is a directory
 //! entry of the same source. No path component is empty, `.` or `..`, or holds `/` or a zero byte.
@@ -53,7 +53,7 @@ layout! {
 }
 
 layout! {
-    /// A source: what the user named. Its path, its prefix and its fields follow.
+    /// A source: a path that the user named. Its path, its prefix and its fields follow.
     SOURCE_LAYOUT {
         PATH_LEN: "path length" @ 0 + 4, "bytes of the absolute path that was sealed";
         PREFIX_LEN: "prefix length" @ 4 + 4, "bytes of the name under which it is restored; 0: the target directory itself";
@@ -98,7 +98,7 @@ pub enum Mode {
     Beside,
 }
 
-/// The code of a set, so that it can be made again and checked to be the same.
+/// The code of a set, so that a reader can construct it again and check that it is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeRecord {
     /// Its canonical spec.
@@ -111,14 +111,14 @@ pub struct CodeRecord {
     pub definition: Option<String>,
 }
 
-/// Something that the user named to be sealed.
+/// A path that the user named to be sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its absolute path at the time, as raw bytes.
+    /// Its absolute path when it was sealed, as raw bytes.
     pub path: Vec<u8>,
-    /// Under which name it is restored; empty: it is the target directory itself.
+    /// The name under which it is restored; empty: it is restored as the target directory itself.
     pub prefix: Vec<u8>,
-    /// What else is said of it, such as the columns that are its own.
+    /// Optional fields, such as the columns that hold only this source.
     pub fields: Fields,
 }
 
@@ -138,7 +138,7 @@ pub struct Extent {
     pub lane: Lane,
     /// The first stripe.
     pub first: Stripe,
-    /// Blocks.
+    /// Number of blocks.
     pub count: u64,
 }
 
@@ -155,7 +155,7 @@ pub struct Entry {
     pub mtime: Timestamp,
     /// Kind of the entry.
     pub kind: EntryKind,
-    /// What else is said of it, such as extended attributes.
+    /// Optional fields, such as extended attributes.
     pub fields: Fields,
 }
 
@@ -178,7 +178,7 @@ pub enum EntryKind {
         /// Target of the link, as raw bytes.
         target: Vec<u8>,
     },
-    /// Another name of a file, which has the content.
+    /// Another name of a file; the content is stored with the file's entry.
     HardLink {
         /// The path of the file below the same source, as raw bytes.
         to: Vec<u8>,
@@ -188,11 +188,11 @@ pub enum EntryKind {
 /// Sealed files, their places, and their code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// What the set uses.
+    /// Features that the set uses.
     pub features: Features,
     /// The set.
     pub set: SetId,
-    /// Counts the commits.
+    /// The number of the last commit.
     pub generation: Generation,
     /// Place of the data cells.
     pub mode: Mode,
@@ -200,9 +200,9 @@ pub struct Manifest {
     pub checksums: bool,
     /// The length of a block.
     pub block_len: BlockLen,
-    /// Stripes committed.
+    /// Number of committed stripes.
     pub stripes: u64,
-    /// Data cells of a stripe.
+    /// Number of data cells of a stripe.
     pub lanes: u32,
     /// The code.
     pub code: CodeRecord,
@@ -212,23 +212,24 @@ pub struct Manifest {
     pub sources: Vec<Source>,
     /// Entries found there; a directory before its content.
     pub entries: Vec<Entry>,
-    /// What else is said of the set.
+    /// Optional fields of the set.
     pub fields: Fields,
 }
 
 impl Manifest {
-    /// User and group that an entry was sealed with; `None` if the set does not say them.
+    /// Returns the user and group that an entry was sealed with; `None` if the set does not store
+    /// them.
     pub fn owner_of(&self, entry: usize) -> Option<(u32, u32)> {
         let says = self.features.ignorable & Features::OWNERS != 0;
         self.entries.get(entry).filter(|_| says)?.fields.owner()
     }
 }
 
-/// One commit a nanosecond would take 290 years to get there.
+/// The highest generation: with one commit a nanosecond it would be reached after 290 years.
 const GENERATION_MAX: u64 = i64::MAX as u64;
 
 impl Manifest {
-    /// The bytes, ending in their checksum.
+    /// Returns the encoded manifest, ending in its checksum.
     ///
     /// Panics if a path or a text is 4 GiB long, which no file system allows.
     pub fn encode(&self) -> Vec<u8> {
@@ -282,17 +283,17 @@ impl Manifest {
     /// Returns set, generation and length in bytes from the beginning of a manifest, before the
     /// rest is read.
     ///
-    /// `None` if the bytes are not the [`Manifest::BEGIN_BYTES`] that a manifest begins with.
-    /// Nothing of it is checked.
+    /// `None` if the bytes are not the [`Manifest::BEGIN_BYTES`] that a manifest begins with. The
+    /// returned values are not verified.
     pub fn announced(begin: &[u8]) -> Option<(SetId, Generation, u64)> {
         let is_one = begin.len() >= FIXED_BYTES && begin[..8] == *MAGIC_BYTES;
         is_one.then(|| (SetId(SET.get(begin)), Generation(GENERATION.u64(begin)), TOTAL_LEN.u64(begin)))
     }
 
-    /// Enough to say how long a manifest is; none is so short.
+    /// Length of the beginning that states the manifest's length; every manifest is longer.
     pub const BEGIN_BYTES: u64 = FIXED_BYTES as u64 + 8;
 
-    /// Reads a manifest and checks everything that it says of itself.
+    /// Decodes a manifest and checks all of its invariants.
     ///
     /// Errors: no magic, another version, cut off, a checksum that does not fit, or a field against
     /// the invariants. Cost: linear in the bytes, and O(e log e) in the number of extents; never
@@ -444,9 +445,9 @@ impl Manifest {
         Ok(())
     }
 
-    /// The hard links, each with the file that has its content.
+    /// Returns the hard links, each with the file that has its content.
     ///
-    /// Cost: linear in the entries if there are any.
+    /// Cost: linear in the entries if there are hard links.
     pub fn hard_links(&self) -> impl Iterator<Item = (usize, Option<usize>)> + '_ {
         let mut files: HashMap<(u32, &[u8]), usize> = HashMap::new();
         if self.entries.iter().any(|entry| matches!(entry.kind, EntryKind::HardLink { .. })) {
@@ -579,7 +580,7 @@ fn is_component(name: &[u8]) -> bool {
 
 struct Reader<'a> {
     bytes: &'a [u8],
-    /// The length of the whole, for the error.
+    /// The length of all bytes, for the error.
     have: u64,
 }
 
@@ -738,7 +739,7 @@ mod tests {
             let decoded = Manifest::decode(&manifest.encode());
             assert!(matches!(decoded, Err(FormatError::Invalid { field: "entry path", .. })), "{path}");
         }
-        // Nothing lies below a link, wherever it points.
+        // No entry is below a link, even if the link points to a directory.
         let mut manifest = sample();
         manifest.entries.push(file("d/link/x", 0, &[]));
         assert!(Manifest::decode(&manifest.encode()).is_err());
@@ -790,7 +791,7 @@ mod tests {
             let _ = Manifest::decode(&bytes);
         }
 
-        /// The checksum is made to fit, so that every check behind it is reached.
+        /// Recomputes the checksum, so that every check behind it is reached.
         #[test]
         fn random_changes_under_a_fitting_checksum_never_panic(
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

@@ -1,53 +1,54 @@
-//! Metadata that is stored in several copies, put together from the parts of each that are good.
+//! Metadata stored in several copies, combined from the undamaged parts of each copy.
 //!
 //! A set has its manifest in every shard, and its header two or three times in each. Damage seldom
-//! hits the same part of all copies. With a checksum for each piece (manifest, check table) a piece
-//! is good by itself; with one checksum for the whole (headers) the places are found where the
-//! copies differ, and choices among what they hold there are tried until the checksum of the whole
-//! fits.
+//! hits the same part of all copies. Manifest and check table have a checksum for each piece, so an
+//! intact copy of a piece can be used by itself. Headers have one checksum for the whole: the
+//! places where the copies differ are found, and combinations of their contents are tried until the
+//! checksum matches.
 //!
-//! Invariant: nothing is returned whose checksum does not fit. With a checksum of 64 bits and at
-//! most `TRIES_MOST` choices, an error is as likely as 1 in 2^51.
+//! Invariant: nothing is returned whose checksum does not match. With a checksum of 64 bits and at
+//! most `TRIES_MOST` combinations, the probability of an error is 1 in 2^51.
 
 use crate::Crc64;
 
-/// The bytes of the manifest or of a check table that one checksum of the piece table is of.
+/// Length of a piece: the bytes of the manifest or of a check table that one checksum covers.
 pub const PIECE_BYTES: u64 = 4096;
 
-/// The bytes by which copies are compared. Shorter than a sector, long enough that rot does not
-/// look like agreement.
+/// Length of the units in which copies are compared. Shorter than a sector, and long enough that
+/// damaged units do not agree by chance.
 const GRAIN_BYTES: usize = 64;
 
-/// Choices that are tried.
+/// The most combinations that are tried.
 const TRIES_MOST: u64 = 1 << 13;
 
-/// Bytes that all choices together may have, beside the first of each: less than a second of
-/// checksums, however long the copies are.
+/// The most bytes of all combinations that are tried, except the first of each call, which is
+/// always tried. That is less than a second of checksums, however long the copies are.
 const TRIED_BYTES_MOST: u64 = 4 << 30;
 
-/// The checksums of the pieces of some bytes, the last of which may be short.
+/// Returns the checksums of the pieces of some bytes. The last piece may be shorter.
 pub fn piece_sums(bytes: &[u8]) -> Vec<Crc64> {
     bytes.chunks(PIECE_BYTES as usize).map(Crc64::of).collect()
 }
 
-/// The number of pieces of so many bytes.
+/// Returns the number of pieces that so many bytes have.
 pub fn pieces_of(len: u64) -> u64 {
     len.div_ceil(PIECE_BYTES)
 }
 
-/// A run of bytes in which the same copies agree with each other all the way.
+/// A run of bytes in which the same copies agree with each other from end to end.
 struct Region {
     from: usize,
     to: usize,
-    /// For each different content the first copy that has it, the most frequent one first.
+    /// For each distinct content the first copy that has it, the most frequent content first.
     variants: Vec<usize>,
 }
 
-/// Puts together one content from copies of equal length that were equal before they were damaged,
-/// so that `is_good`.
+/// Combines damaged copies of one content into bytes that `is_good` accepts. The copies have equal
+/// lengths.
 ///
-/// `None` if no choice that was tried is good. Cost: `TRIES_MOST` checks of `TRIED_BYTES_MOST`
-/// bytes at most, one if no copy, or only a minority of them, is damaged in any one place.
+/// `None` if no combination that was tried is good. Cost: at most `TRIES_MOST` checks of
+/// `TRIED_BYTES_MOST` bytes in all; one check if in each place at most a minority of the copies is
+/// damaged.
 pub fn combine(copies: &[&[u8]], is_good: impl FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
     combine_within(copies, &mut { TRIED_BYTES_MOST }, is_good)
 }
@@ -62,8 +63,8 @@ fn combine_within(
     if copies.iter().any(|copy| copy.len() != first.len()) {
         return None;
     }
-    // Two places that touch look like one where the copies are two: as long as it can be afforded
-    // each grain is chosen by itself.
+    // With two copies, two adjacent damaged places look like one. So each grain is chosen by itself
+    // if the number of combinations permits that.
     let fine = regions(copies, false);
     let choices =
         fine.iter().fold(1u64, |product, region| product.saturating_mul(region.variants.len() as u64));
@@ -80,7 +81,7 @@ fn combine_within(
             return Some(bytes);
         }
         *left_bytes = left_bytes.checked_sub(bytes.len() as u64)?;
-        // The next choice, as a number whose digits count variants.
+        // The next combination, counted as a number whose digits are variants.
         let mut at = 0;
         loop {
             let region = regions.get(at)?;
@@ -104,7 +105,7 @@ fn regions(copies: &[&[u8]], joined: bool) -> Vec<Region> {
     let mut regions: Vec<(Region, Vec<usize>)> = Vec::new();
     for from in (0..len).step_by(GRAIN_BYTES) {
         let to = (from + GRAIN_BYTES).min(len);
-        // For each copy the first one that has the same bytes.
+        // For each copy, the first copy that has the same bytes.
         let classes: Vec<usize> = (0..copies.len())
             .map(|i| (0..i).find(|&j| copies[j][from..to] == copies[i][from..to]).unwrap_or(i))
             .collect();
@@ -127,10 +128,10 @@ fn regions(copies: &[&[u8]], joined: bool) -> Vec<Region> {
     regions.into_iter().map(|(region, _)| region).collect()
 }
 
-/// Puts together bytes from copies, piece by piece, by the checksums of the pieces. A piece of
-/// which no copy is good is combined from theirs; if that fails, too, it is `None`.
+/// Combines bytes from copies, piece by piece, by the checksums of the pieces. If no copy of a
+/// piece is good, its copies are combined; the piece is `None` if that fails, too.
 ///
-/// Copies that are shorter than the whole have fewer pieces.
+/// Copies that are shorter than the whole have only the first pieces.
 pub fn combine_pieces(copies: &[&[u8]], len: usize, sums: &[Crc64]) -> Vec<Option<Vec<u8>>> {
     let piece = |index: usize| {
         let from = index * PIECE_BYTES as usize;
@@ -156,7 +157,7 @@ mod tests {
         (0..len).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
     }
 
-    /// Copies of which each is damaged in a part that others have.
+    /// Returns copies, each damaged in a part that is intact in others.
     fn damaged(content: &[u8], copies: usize, burst: usize) -> Vec<Vec<u8>> {
         (0..copies)
             .map(|i| {
@@ -216,7 +217,8 @@ mod tests {
         let good = content(3 * 4096 + 100);
         let sums = piece_sums(&good);
         assert_eq!(sums.len() as u64, pieces_of(good.len() as u64));
-        // More places are damaged than choices could be tried for: each piece stands for itself.
+        // More places are damaged than combinations could be tried for: each piece is combined by
+        // itself.
         let mut copies = vec![good.clone(); 2];
         for (i, copy) in copies.iter_mut().enumerate() {
             (0..good.len()).filter(|at| at / 4096 % 2 == i).step_by(130).for_each(|at| copy[at] ^= 0x81);
@@ -225,7 +227,7 @@ mod tests {
         let pieces = combine_pieces(&views, good.len(), &sums);
         assert_eq!(pieces.into_iter().flatten().flatten().collect::<Vec<u8>>(), good);
         assert_eq!(combine(&views, |bytes| Crc64::of(bytes) == Crc64::of(&good)), None);
-        // A copy that is cut off has the pieces before.
+        // A copy that is cut off has the pieces before the cut.
         let cut = combine_pieces(&[&good[..4096 + 5]], good.len(), &sums);
         let is_there: Vec<bool> = cut.iter().map(Option::is_some).collect();
         assert_eq!(is_there, [true, false, false, false]);

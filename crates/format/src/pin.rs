@@ -1,9 +1,10 @@
-//! A pin: digests of one state of a set, which a person keeps where nobody who can write to the set
-//! can write.
+//! A pin: digests of one state of a set, which its owner keeps where no other writer of the set can
+//! write.
 //!
-//! A header, the BLAKE3 digest of every block of the grid by cell, then stripe, and the BLAKE3
-//! digest of all that. The set has no record of its pin. The digest at the end detects accidental
-//! changes of the pin; an attacker who can change the pin can also make the digest fit.
+//! It has a header, the BLAKE3 digest of every block of the grid by cell, then stripe, and the
+//! BLAKE3 digest of everything before. The set has no record of its pin. The digest at the end
+//! detects accidental changes of the pin; an attacker who can change the pin can also recompute
+//! that digest.
 
 use crate::layout::layout;
 use crate::{BlockLen, FormatError, Generation, Part, SetId};
@@ -40,11 +41,11 @@ layout! {
 pub struct PinHeader {
     /// The set.
     pub set: SetId,
-    /// Its commit.
+    /// The commit of the set.
     pub generation: Generation,
-    /// Its blocks.
+    /// The length of its blocks.
     pub block_len: BlockLen,
-    /// Its stripes.
+    /// The number of its stripes.
     pub stripes: u64,
     /// Cells of a stripe.
     pub cells: u32,
@@ -53,7 +54,7 @@ pub struct PinHeader {
 }
 
 impl PinHeader {
-    /// Its bytes.
+    /// Returns the encoded header.
     pub fn encode(&self) -> [u8; PIN_HEADER_BYTES as usize] {
         let mut bytes = [0; PIN_HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
@@ -67,7 +68,7 @@ impl PinHeader {
         bytes
     }
 
-    /// Reads it. Errors: no magic, another version, cut off, fields that cannot be.
+    /// Decodes it. Errors: no magic, another version, cut off, or fields that break a rule.
     pub fn decode(bytes: &[u8]) -> Result<PinHeader, FormatError> {
         let part = Part::Pin;
         let have = bytes.len() as u64;

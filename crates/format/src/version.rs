@@ -1,4 +1,4 @@
-//! The version of the format of sealed sets, and what a set asks of its readers beyond it.
+//! The version of the format of sealed sets, and the feature bits of a set.
 
 use crate::layout::layout;
 use crate::{FormatError, Part};
@@ -6,9 +6,9 @@ use crate::{FormatError, Part};
 /// The version of the format of sealed sets, in every structure. Version 1 was never released.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// Refuses a structure of another version.
+/// Refuses a structure of another version than this program's.
 ///
-/// Another version may keep its checksum elsewhere: its number counts without one.
+/// The version is checked before the checksum, which other versions may store elsewhere.
 pub(crate) fn check_version(part: Part, number: u32) -> Result<(), FormatError> {
     match number {
         FORMAT_VERSION => Ok(()),
@@ -29,14 +29,14 @@ layout! {
 /// The bytes of the feature words.
 pub(crate) const FEATURES_BYTES: usize = 24;
 
-/// What a set uses beyond what every reader of its version knows.
+/// Feature bits: features that a set uses and that not every reader of its version knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
-    /// May be ignored.
+    /// Bits that a program may ignore.
     pub ignorable: u64,
     /// Bits that a program must know to write the set. It may read without knowing them.
     pub read_only: u64,
-    /// Must be known.
+    /// Bits that a program must know to read or write the set.
     pub required: u64,
 }
 
@@ -47,7 +47,7 @@ const KNOWN: Features =
 impl Features {
     /// Ignorable: the set has exclusions, in its fields 2 and 3.
     pub const LEFT_OUT: u64 = 1;
-    /// Among the ignorable: entries say their user and group, by their field 2.
+    /// Ignorable: entries state their user and group, in their field 2.
     pub const OWNERS: u64 = 2;
 
     pub(crate) fn put(self, bytes: &mut [u8]) {
@@ -56,7 +56,7 @@ impl Features {
         REQUIRED.put_u64(bytes, self.required);
     }
 
-    /// Errors: a bit that must be known and is not.
+    /// Decodes the feature words. Errors: an unknown bit that a reader must know.
     pub(crate) fn read(part: Part, bytes: &[u8]) -> Result<Features, FormatError> {
         let (ignorable, read_only, required) =
             (IGNORABLE.u64(bytes), READ_ONLY.u64(bytes), REQUIRED.u64(bytes));

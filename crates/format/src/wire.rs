@@ -1,4 +1,4 @@
-//! The words of the format: numbers that must not be mixed up, and the checksum.
+//! Numbers of the format as distinct types, and the checksum.
 
 use std::fmt;
 
@@ -18,15 +18,16 @@ impl fmt::Display for SetId {
     }
 }
 
-/// Counts the commits of a set; shards of one state have one generation.
+/// Number of a commit of a set or of a write of a volume, never used twice; all shards of one state
+/// have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(pub u64);
 
-/// A column of the code, and so the number of a shard.
+/// Index of a column of the code, which is the index of its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Column(pub u32);
 
-/// A data cell of the stripe, counted by column and row.
+/// Index of a data cell of the stripe, counted by column and row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane(pub u32);
 
@@ -44,18 +45,18 @@ impl BlockLen {
     /// The longest block.
     pub const MOST: BlockLen = BlockLen(1 << 20);
 
-    /// `None` unless it is a power of two from 4 KiB to 1 MiB.
+    /// Returns the length; `None` unless it is a power of two from 4 KiB to 1 MiB.
     pub fn new(bytes: u64) -> Option<BlockLen> {
         let fits = bytes.is_power_of_two() && (4 << 10..=1 << 20).contains(&bytes);
         fits.then_some(BlockLen(bytes as u32))
     }
 
-    /// In bytes.
+    /// Returns the length in bytes.
     pub fn bytes(self) -> u64 {
         u64::from(self.0)
     }
 
-    /// The number of blocks that so many bytes need.
+    /// Returns the number of blocks that so many bytes need.
     pub fn blocks(self, bytes: u64) -> u64 {
         bytes.div_ceil(self.bytes())
     }
@@ -66,11 +67,11 @@ impl BlockLen {
 pub struct Crc64(pub u64);
 
 impl Crc64 {
-    /// In a check table: the block was missing when its shard was rebuilt, so its checksum is not
-    /// known.
+    /// In a check table: the checksum is unknown, because the block was missing when its shard was
+    /// rebuilt.
     pub const UNKNOWN: Crc64 = Crc64(u64::MAX);
 
-    /// The checksum of some bytes.
+    /// Returns the checksum of some bytes.
     pub fn of(bytes: &[u8]) -> Crc64 {
         Crc64(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes))
     }
@@ -80,18 +81,18 @@ impl Crc64 {
 pub struct CrcStream(crc_fast::Digest);
 
 impl CrcStream {
-    /// Of nothing yet.
+    /// Begins a checksum; no bytes are in it yet.
     #[allow(clippy::new_without_default, reason = "a stream is begun, not defaulted")]
     pub fn new() -> CrcStream {
         CrcStream(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme))
     }
 
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The checksum of all bytes so far.
+    /// Returns the checksum of all bytes so far.
     pub fn crc(&self) -> Crc64 {
         Crc64(self.0.finalize())
     }

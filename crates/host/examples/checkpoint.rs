@@ -1,9 +1,10 @@
 //! A program that keeps its state in a volume and survives being killed: `checkpoint FOLDER STEPS`.
 //!
-//! Its state is a vector of numbers, of which every step changes each. After a step it writes all
-//! of it as an epoch of delayed parity: begin, write, end. Begun again it reads the last checkpoint
-//! that was sealed, checks that all of it is of one step, and goes on. It prints a line a step;
-//! killed in the middle of a checkpoint it finds the one before as a whole.
+//! Its state is a vector of numbers, and each step changes all of them. After a step the program
+//! writes the whole state in an epoch of delayed parity: begin, write, end. When it is started
+//! again, it reads the last sealed checkpoint, checks that all of it is of one step, and continues.
+//! It prints a line for each step. If it is killed during a checkpoint, it finds the previous one
+//! complete.
 //!
 //! `cargo run --release -p pantile-host --example checkpoint -- FOLDER STEPS`, and kill it whenever
 //! you like. The folder is made if it is not there.
@@ -12,10 +13,10 @@ use pantile_code::Code;
 use pantile_host::{EpochOptions, Folder, Handle, HostError, NewDevices, NewFolder, Service};
 use std::io::Write;
 
-/// Numbers of the state: 8 MiB.
+/// Numbers in the state: 8 MiB.
 const NUMBERS: usize = 1 << 20;
 
-/// Written in pieces, as a program with little memory would.
+/// Length of a piece: the state is written in pieces, as by a program with little memory.
 const PIECE_BYTES: usize = 128 << 10;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +55,7 @@ fn checkpoint(handle: &Handle, state: &[u64]) -> Result<(), HostError> {
     epoch.end()
 }
 
-/// The last checkpoint, or the beginning.
+/// Returns the last checkpoint, or the initial state.
 fn recover(handle: &Handle) -> Result<Vec<u64>, Box<dyn std::error::Error>> {
     let mut bytes = vec![0; NUMBERS * 8];
     handle.read(0, &mut bytes)?;

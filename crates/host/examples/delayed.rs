@@ -1,12 +1,13 @@
-//! A checkpoint of many small writes, each durable before the next of its writer: strict, with
-//! delayed parity, and on bare disks.
+//! A checkpoint of many small writes, in which each writer waits until its last write is durable.
+//! It is measured without delayed parity, with it, and on bare disks.
 //!
 //! `cargo run --release -p pantile-host --example delayed -- [CODE..]`
 //!
 //! The disks are those of `disks`. 32 writers write pieces of 4 or 128 KiB to a range that was
-//! never written; every write is durable when it is answered: *wcl* with parity, *delayed* without
-//! until the end of the epoch, which is counted in; *bare* writes the pieces to the same disks in
-//! turn and flushes the one, as RAID-0 would. Ratios are to wcl. Medians of three.
+//! never written. Every write is durable when it is acknowledged: *wcl* with parity; *delayed*
+//! without parity until the end of the epoch, whose time is included; *bare* writes the pieces to
+//! the same disks in turn and flushes that disk, as RAID-0 would. Ratios are relative to wcl, and
+//! medians of three runs.
 
 mod disks;
 
@@ -56,7 +57,7 @@ fn main() {
     }
 }
 
-/// Pieces a second.
+/// Returns pieces a second.
 fn run(code: &Code, way: Way, piece: usize, count: u64) -> f64 {
     let geometry = geometry(code);
     let disks = disks_of(&geometry);

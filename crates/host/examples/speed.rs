@@ -1,14 +1,14 @@
-//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one
-//! run. Both are done in turns, some at a time, because disks and processors that others use, too,
-//! are fast and slow by the second.
+//! Measures the speed of a volume and of plain positioned I/O on a file of the same file system, in
+//! one run. Both run in turns, some operations at a time, because disks and processors that others
+//! use, too, change their speed within seconds.
 //!
 //! `cargo run --release -p pantile-host --example speed -- DIR [CODE] [ROUNDS]`
 //!
-//! Plain is a loop over one `FileDevice`, four threads for sequential work, 32 for random, from
-//! buffers in huge pages as the volume's are. The share in the last column is of what is possible:
-//! for a write of the whole volume k of n devices' bytes are the user's, and all devices lie on one
-//! disk here, so plain is multiplied by k / n. That write stands beside plain writes of as many
-//! files as devices, too, which is what the devices take.
+//! Plain is a loop over one `FileDevice`, with four threads for sequential and 32 for random work,
+//! and buffers in huge pages like those of the volume. The last column is the share of the possible
+//! speed. For a write of the whole volume only k of n bytes are the user's, and here all devices
+//! are on one disk, so plain is multiplied by k / n. That write is also compared with plain writes
+//! of as many files as there are devices, which is the limit of the devices.
 
 use pantile_code::Code;
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice};
@@ -23,7 +23,7 @@ use std::time::Instant;
 const MIB: u64 = 1 << 20;
 const SEQUENTIAL: u64 = MIB;
 
-/// Writes that the log of such a volume has room for.
+/// Number of writes that fit into the log of such a volume.
 const BURST: u64 = 8000;
 
 fn main() {
@@ -144,8 +144,8 @@ fn main() {
         let handle = host.handle();
         let [base, _, volume, _] = sequential_reads(&handle);
         note("opened without it: the first read, MiB/s", base, volume, 1.0);
-        // All of it is written again, so that the device lacks everything when the next opening
-        // takes it back.
+        // The whole volume is written again, so that the device lacks everything when the next
+        // opening takes it back.
         let again = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
         let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
         speed(4, user / SEQUENTIAL, again, || handle.flush().expect("flushed"));
@@ -156,7 +156,7 @@ fn main() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let bytes = user as f64 / k * (n / geometry.slots() as f64);
-        // k blocks are read and one is written for each that is made.
+        // For each rebuilt block k blocks are read and one is written.
         let rebuilt = bytes / MIB as f64 / begun.elapsed().as_secs_f64();
         note("rebuild of one device, MiB/s", base, rebuilt, 1.0 / (k + 1.0));
         host.stop().expect("stopped");
@@ -165,7 +165,7 @@ fn main() {
         let places = |i: u64| fastrand::Rng::with_seed(i).u64(..user / 4096) * 4096;
         let plainly = |i| plain_read(places(i), 4096);
         let volume = |i| into(&handle, places(i), 4096);
-        // Of all these the first of each chunk reads its header, too.
+        // The first of these reads in each chunk also reads the header of the chunk.
         let [base, cold] =
             in_turns(20_000, 2_500, [&plainly as Work<'_>, &volume].map(|work| Users::new(32, work)));
         note("random 4 KiB read, cold, op/s", base, cold, 1.0);
@@ -199,7 +199,7 @@ fn main() {
         let (base, volume) = (plain_durable(500), durable(500));
         note("random 4 KiB FUA behind those", base, volume, 1.0);
         host.stop().expect("stopped");
-        // What lies in the log lies elsewhere than its neighbours.
+        // Blocks that are in the log are not adjacent to their neighbours.
         for (name, missing) in
             [("sequential read after those, MiB/s", &[][..]), ("the same, degraded, MiB/s", &[0][..])]
         {
@@ -225,8 +225,8 @@ fn main() {
     let _ = std::fs::remove_file(plain_path);
 }
 
-/// Operations a second of `count` operations on some threads, the end included. One of a MiB:
-/// MiB/s.
+/// Returns the operations a second of `count` operations on some threads, including the end. With
+/// operations of 1 MiB that is MiB/s.
 fn speed(threads: u64, count: u64, operation: impl Fn(u64) + Sync, end: impl Fn()) -> f64 {
     let next = AtomicU64::new(0);
     let begun = Instant::now();
@@ -268,8 +268,8 @@ impl<'w> Users<'w> {
     }
 }
 
-/// Operations a second of each, done in turns: some of the first, as many of the next, and then the
-/// following ones, each time with the end.
+/// Returns the operations a second of each of several tasks. They run in turns: `some` operations
+/// of the first, as many of each other one, and so on, each time with the end.
 fn in_turns<const N: usize>(count: u64, some: u64, users: [Users<'_>; N]) -> [f64; N] {
     let mut seconds = [0.0; N];
     for first in (0..count).step_by(some as usize) {
@@ -281,7 +281,7 @@ fn in_turns<const N: usize>(count: u64, some: u64, users: [Users<'_>; N]) -> [f6
     seconds.map(|seconds| count as f64 / seconds)
 }
 
-/// Touches one byte of each line of the cache, as a reader would.
+/// Touches one byte of each cache line, as a reader would.
 fn look_at(bytes: &[u8]) {
     std::hint::black_box(bytes.iter().step_by(64).fold(0, |sum, byte| sum ^ byte));
 }

@@ -1,14 +1,15 @@
-//! Random writes of 4 KiB on devices that behave like disks: the burst, the steady state, I/Os and
-//! bytes beside them.
+//! Random writes of 4 KiB on devices that behave like disks. Measured are the first burst and the
+//! steady state, with the number of I/Os and bytes.
 //!
 //! `cargo run --release -p pantile-host --example steady -- [CODE] [WRITES-PER-LOG]`
 //!
-//! A disk here is memory that does one thing at a time: half a millisecond to get to another place,
-//! 1 GB/s from there, half a millisecond for a flush. It is ten times as fast as a rotating disk,
-//! so that the processor does not count and a run ends. The volume has 512 MiB, more than the
-//! engine's cache of writes (64 MiB), and is full before. Steady: WRITES-PER-LOG times (four unless
-//! given) the bytes of the log are written over, uniformly or by Zipf's law (exponent 1 over the
-//! blocks, places scattered), 32 at once, all of it durable at the end.
+//! A disk here is memory that does one operation at a time: half a millisecond for a seek, 1 GB/s
+//! for the transfer, half a millisecond for a flush. It is ten times as fast as a rotating disk; so
+//! the processor time still does not matter, and a run ends. The volume has 512 MiB, more than the
+//! engine's cache of writes (64 MiB), and is filled before. For the steady state, WRITES-PER-LOG
+//! times (default: four) the bytes of the log are overwritten. The blocks are chosen uniformly or
+//! by Zipf's law (exponent 1 over the blocks, places scattered), 32 at a time, and all are durable
+//! at the end.
 
 mod disks;
 
@@ -23,14 +24,14 @@ use std::time::Duration;
 
 const BURST: u64 = 4096;
 
-/// The block of the i-th write.
+/// Returns the block of the i-th write.
 fn place(zipf: bool, i: u64, blocks: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     if !zipf {
         return random.u64(..blocks);
     }
-    // The inverse of the distribution with density 1 / x on 1..blocks; neighbours in rank lie
-    // apart.
+    // The inverse of the distribution with density 1 / x on 1..blocks. Blocks of adjacent rank are
+    // not adjacent.
     let rank = (blocks as f64).powf(random.f64()) as u64;
     rank.wrapping_mul(0x9e37_79b1) % blocks
 }
@@ -139,7 +140,7 @@ fn processor_time() -> Duration {
     )
 }
 
-/// Reads the volume in order, 1 MiB at a time, four at once.
+/// Reads the volume in order, 1 MiB at a time, by four threads.
 fn sequential(geometry: &Geometry, disks: &[Arc<Disk>], handle: &pantile_host::Handle, what: &str) {
     let mibs = geometry.user_blocks() * BLOCK_BYTES / MIB;
     let cost = measured(disks, || {

@@ -1,48 +1,49 @@
-//! Reading ahead: a sequential reader with few requests at a time leaves the devices idle while it
+//! Read-ahead for sequential readers: with few requests at a time, devices are idle while a reader
 //! handles each answer.
 //!
-//! After some reads of one length, each beginning at the end of another, the next ones are read
-//! before they are asked for. A block that was read ahead answers exactly the request that it was
-//! read for, once. It is dropped when any of it is written or trimmed, by an epoch too, and when
-//! the volume is idle. While an epoch is open, whose end changes the data, nothing is read ahead.
-//! Only the engine's thread has these blocks, so no read is answered with data from before a write.
+//! A run is a series of reads of one length, each beginning where an earlier one ended. After some
+//! reads of a run the next ones are read before they are requested. A read-ahead answers only a
+//! request for exactly its blocks, once. It is dropped when one of its blocks is written or
+//! trimmed, by an epoch, too, and when the volume is idle. While an epoch is open, whose end
+//! changes the data, nothing is read ahead. Only the engine's thread accesses these blocks, so no
+//! read is answered with data from before a write.
 
 use crate::memory::Block;
 use pantile_volume::{RequestId, UserBlock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Runs of reads that are followed at a time.
+/// Number of runs that are tracked at a time.
 const STREAMS: usize = 8;
 
-/// Reads that continue each other before any is read ahead.
+/// Number of reads of a run before blocks are read ahead.
 const BEFORE: u32 = 3;
 
-/// Shortest read, in blocks, that starts a run.
+/// Shortest read that can begin a run, in blocks.
 const BLOCKS_LEAST: u32 = 16;
 
-/// Blocks that are read ahead in one run: 4 MiB.
+/// Most blocks that are read ahead of one run: 4 MiB.
 const WINDOW_BLOCKS: u64 = 1024;
 
-/// Blocks that are read ahead in all: 16 MiB.
+/// Most blocks that are read ahead of all runs together: 16 MiB.
 const BLOCKS_MOST: u64 = 4096;
 
-/// Number of reads after which an unused block makes way for others.
+/// Number of reads after which an unused read-ahead is dropped if room is needed.
 const READS_KEPT: u64 = 256;
 
 /// A run of reads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// First block of its next read.
+    /// First block of the expected next read.
     next: u64,
-    /// Blocks of each read.
+    /// Length of each read in blocks.
     count: u32,
     reads: u32,
-    /// Its last read, in reads of all runs.
+    /// Time of its last read, counted in reads of all runs.
     at: u64,
 }
 
-/// A read ahead of its request.
+/// State of a read-ahead: under way or complete.
 #[derive(Debug)]
 pub(crate) enum Early {
     UnderWay(RequestId),
@@ -56,25 +57,25 @@ struct Entry {
     found: Early,
 }
 
-/// Blocks read ahead, and the runs.
+/// The read-aheads, and the runs.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     streams: [Stream; STREAMS],
-    /// By first block. Invariant: no two overlap.
+    /// Read-aheads by first block. Invariant: no two overlap.
     entries: BTreeMap<u64, Entry>,
-    /// Blocks of all of them.
+    /// Number of blocks of all entries.
     blocks: u64,
     reads: u64,
 }
 
 impl Ahead {
-    /// Takes out exactly this read.
+    /// Removes and returns the read-ahead of exactly these blocks.
     pub(crate) fn take(&mut self, first: UserBlock, count: u32) -> Option<Early> {
         let is_it = self.entries.get(&first.0).is_some_and(|entry| entry.count == count);
         is_it.then(|| self.remove(first.0)).flatten()
     }
 
-    /// Notes a read. Returns the reads to begin, none beyond `end`.
+    /// Records a read. Returns the read-aheads to begin, none beyond `end`.
     pub(crate) fn asked(&mut self, first: UserBlock, count: u32, end: UserBlock) -> Vec<(UserBlock, u32)> {
         self.reads += 1;
         if count < BLOCKS_LEAST {
@@ -104,14 +105,14 @@ impl Ahead {
         wanted.into_iter().take(room as usize).map(|range| (UserBlock(range.start), count)).collect()
     }
 
-    /// A read that [`asked`](Self::asked) wanted is under way.
+    /// Records that a read-ahead which [`asked`](Self::asked) returned has begun.
     pub(crate) fn begun(&mut self, first: UserBlock, count: u32, id: RequestId) {
         self.entries.insert(first.0, Entry { count, at: self.reads, found: Early::UnderWay(id) });
         self.blocks += u64::from(count);
     }
 
-    /// Ends a read that no request has asked for yet; `None`: it failed, and a request for it reads
-    /// again.
+    /// Stores the blocks of a read-ahead. `None`: it failed and is dropped, so that a request for
+    /// it reads again.
     pub(crate) fn came(&mut self, id: RequestId, blocks: Option<Vec<Option<Block>>>) {
         let is_it = |entry: &Entry| matches!(entry.found, Early::UnderWay(under_way) if under_way == id);
         let Some((&first, _)) = self.entries.iter().find(|(_, entry)| is_it(entry)) else { return };
@@ -121,7 +122,7 @@ impl Ahead {
         }
     }
 
-    /// Drops what overlaps these blocks, which are written or trimmed.
+    /// Drops read-aheads that overlap these blocks, because the blocks are written or trimmed.
     pub(crate) fn forget(&mut self, first: UserBlock, count: u64) {
         if self.entries.is_empty() {
             return;
@@ -132,7 +133,7 @@ impl Ahead {
         }
     }
 
-    /// Drops everything.
+    /// Drops all read-aheads.
     pub(crate) fn clear(&mut self) {
         *self = Ahead { reads: self.reads, ..Ahead::default() };
     }
@@ -154,9 +155,10 @@ impl Ahead {
         self.overlapping(range).is_some()
     }
 
-    /// The first block of an entry that has some of these.
+    /// Returns the first block of a read-ahead that overlaps the range.
     fn overlapping(&self, range: &Range<u64>) -> Option<u64> {
-        // No two overlap, so only the last that begins before the end can.
+        // No two entries overlap, so only the last one that begins before the end can overlap the
+        // range.
         let (&first, entry) = self.entries.range(..range.end).next_back()?;
         (first + u64::from(entry.count) > range.start && !range.is_empty()).then_some(first)
     }

@@ -1,12 +1,12 @@
-//! The claim: shows hosts that reach the same devices, by another path too, that the volume is
-//! served here.
+//! The claim: it shows to other hosts that can reach the same devices, also by other paths, that
+//! this host serves the volume.
 //!
-//! It is written on every device before the volume is opened, again every [`PERIOD`] by the
+//! The claim is written on every device before the volume is opened, again every [`PERIOD`] by the
 //! engine's thread, without a flush, and once more when the volume was stopped in order. An opening
-//! of a volume with a held claim watches whether the claim still beats. It is no lock: two hosts
-//! that begin in the same moment may both pass, and the one that later finds the other's claim
-//! stops. A write needs a check of the claim that is younger than the time for which an opening
-//! watches ([`crate::engine`]).
+//! of a volume with a claim that was not given back watches whether the claim is still written
+//! ("beats"). A claim is no lock: if two hosts begin at the same moment, both may pass; later one
+//! of them finds the other's claim and stops. Before a write the engine needs a check of the claim
+//! that is more recent than the time for which an opening watches ([`crate::engine`]).
 
 use crate::engine::unix_time;
 use crate::folder::random_id;
@@ -23,21 +23,21 @@ use std::time::{Duration, Instant};
 /// Period of the claim's writes.
 pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 
-/// Time for which a claim must not beat before it counts as left behind: two periods and the
-/// longest write.
+/// Time without a beat after which a claim counts as left behind: two periods and the duration of
+/// the longest write.
 pub(crate) const WATCH: Duration = Duration::from_secs(5);
 
-/// Interval between two looks at a watched claim.
+/// Interval between two reads of a watched claim.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Claimants of this process that have not ended.
+/// Ids of the claimants of this process that have not ended.
 static LIVE: Mutex<BTreeSet<[u8; 16]>> = Mutex::new(BTreeSet::new());
 
 fn live() -> MutexGuard<'static, BTreeSet<[u8; 16]>> {
     LIVE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The claimant of this process, for as long as it lives.
+/// A claimant of this process. It counts as alive until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) claimant: Claimant,
@@ -63,8 +63,8 @@ impl Own {
         Claim { volume, claimant, is_held, beat, session: superblock.session, at: unix_time() }
     }
 
-    /// True if a claimant is known to serve, false if it is known to have ended; `None`: unknown,
-    /// its claim has to be watched.
+    /// Returns true if a claimant serves, false if it has ended; `None`: not known, so that its
+    /// claim has to be watched.
     pub(crate) fn serves(&self, other: &Claimant) -> Option<bool> {
         let own = &self.claimant;
         let is_near =
@@ -85,7 +85,7 @@ impl Drop for Own {
     }
 }
 
-/// Returns the claims of others that are held on devices.
+/// Returns other hosts' claims on the devices that were not given back.
 pub(crate) fn held(
     devices: &[Option<Arc<dyn Device>>],
     superblock: &Superblock,
@@ -96,15 +96,15 @@ pub(crate) fn held(
     found
 }
 
-/// Returns the claims of others on devices, those that were given back too.
+/// Returns other hosts' claims on the devices, including those that were given back.
 fn of_others(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: Option<&Own>) -> Vec<Claim> {
     let found = devices.iter().flatten().filter_map(|device| read_claim(&Timely::of(device), superblock));
     let is_other = |claim: &Claim| own.is_none_or(|own| own.claimant.id != claim.claimant.id);
     found.filter(is_other).collect()
 }
 
-/// True if the last of these claims was not given back. A device that was away then keeps a claim
-/// that was given back on the others.
+/// True if the newest of these claims was not given back. A claimant counts as having given its
+/// claim back if any device shows that: a device that was away then still has the older state.
 fn is_left_behind(all: &[Claim]) -> bool {
     let Some(last) = all.iter().map(|claim| claim.session).max() else { return false };
     let is_given_back = |id| all.iter().any(|claim| !claim.is_held && claim.claimant.id == id);
@@ -120,7 +120,7 @@ fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
 /// Makes sure that no other host serves a volume, and claims it. Returns true if the last
 /// claim before was not given back.
 ///
-/// Errors: `Taken` by a host that serves it, or whose claim has beaten within `watch`.
+/// Errors: `Taken` if another host serves the volume, or its claim has beaten within `watch`.
 pub(crate) fn take(
     devices: &[Option<Arc<dyn Device>>],
     superblock: &Superblock,
@@ -153,11 +153,11 @@ pub(crate) fn take(
     Ok(is_left_behind(&all))
 }
 
-/// Longest wait for a device at which the claim is given back. If it takes longer, the claim stays:
-/// the next host checks whether its process lives, or watches it.
+/// Longest wait for a device when the claim is given back. If a device takes longer, its claim
+/// stays: the next host checks whether this process lives, or watches the claim.
 const GIVING_BACK: Duration = Duration::from_secs(1);
 
-/// Gives the claim back on every device that has ours.
+/// Gives the claim back on every device that has this host's claim.
 pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own) {
     let is_ours = |device: &Arc<dyn Device>| {
         let found = read_claim(&Timely::new(device.clone(), GIVING_BACK), superblock);
@@ -167,8 +167,8 @@ pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superb
     write(&ours, superblock, own, false);
 }
 
-/// Writes the claim, held or given back, on every device. The volume finds out about a device that
-/// fails.
+/// Writes the claim, held or given back, on every device. Errors are ignored: the volume detects a
+/// device that fails.
 fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
@@ -179,7 +179,7 @@ fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own
     }
 }
 
-/// Owner of a claim.
+/// The owner of a claim.
 #[derive(Debug)]
 pub(crate) enum Whose {
     Ours,
@@ -194,19 +194,19 @@ pub(crate) struct Beating {
 }
 
 impl Beating {
-    /// Returns the claim of a volume that begins to be served.
+    /// Returns the claim at the start of serving a volume.
     pub(crate) fn new(superblock: &Superblock, own: &Own) -> Beating {
         Beating { claim: own.claim(superblock, true, 0), next: Instant::now() }
     }
 
-    /// Returns the next claim.
+    /// Returns the claim for the next beat.
     pub(crate) fn beat(&mut self, session: Session) -> Vec<u8> {
         (self.claim.beat, self.claim.at, self.claim.session) = (self.claim.beat + 1, unix_time(), session);
         self.claim.encode()
     }
 
-    /// Judges the claim on a device that had ours. Another's was written since, even if it was
-    /// given back.
+    /// Judges the claim on a device that had this host's claim. A claim of another host was written
+    /// since, even if it was given back.
     pub(crate) fn whose(&self, bytes: &[u8]) -> Whose {
         match Claim::decode(bytes, self.claim.volume) {
             Ok(found) if found.claimant.id == self.claim.claimant.id => Whose::Ours,
@@ -220,7 +220,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Returns the identity of this start of the system; zeros if it has none.
+/// Returns the identity of the present boot of the system; zeros if it has none.
 fn boot() -> [u8; 16] {
     let text = read("/proc/sys/kernel/random/boot_id");
     let digits: Vec<u8> =
@@ -232,7 +232,7 @@ fn boot() -> [u8; 16] {
     id
 }
 
-/// Returns the namespace of process numbers: in another container the same number is another
+/// Returns the namespace of process numbers: the same number in another container is another
 /// process.
 fn process_space() -> u64 {
     let link = std::fs::read_link(Path::new("/proc/self/ns/pid")).unwrap_or_default();
@@ -240,11 +240,11 @@ fn process_space() -> u64 {
     digits.parse().unwrap_or(0)
 }
 
-/// Returns the start of a process, in units of the system; `None`: it does not exist, or is a
+/// Returns the start time of a process, in units of the system; `None`: it does not exist, or is a
 /// zombie.
 fn process_start(process: u32) -> Option<u64> {
     let stat = read(&format!("/proc/{process}/stat"));
-    // Behind the name, which may have any character in it.
+    // The fields follow the process name, which may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
@@ -311,18 +311,18 @@ pub(crate) mod tests {
         let (own, other) = (Own::new().expect("an id"), stranger());
         let watch = Duration::from_millis(600);
         take(&devices, &superblock, &other, watch).expect("no host serves it");
-        // Left behind: watched, and taken when it does not beat.
+        // The claim was left behind: it is watched, and taken since it does not beat.
         let begun = Instant::now();
         take(&devices, &superblock, &own, watch).expect("it does not beat");
         assert!(begun.elapsed() >= watch);
         write(&devices, &superblock, &own, false);
-        // Given back: taken at once.
+        // The claim was given back: it is taken at once.
         write(&devices, &superblock, &other, false);
         let begun = Instant::now();
         take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it was given back");
         assert!(begun.elapsed() < Duration::from_secs(30));
         write(&devices, &superblock, &own, false);
-        // It beats during the watch.
+        // The claim beats during the watch.
         write(&devices, &superblock, &other, true);
         let beats = devices.clone();
         let beat = std::thread::spawn(move || {
@@ -353,7 +353,7 @@ pub(crate) mod tests {
         assert!(begun.elapsed() < Duration::from_secs(30), "a known claimant is not watched");
     }
 
-    /// Two hosts at the same devices: the one whose claim was overwritten stops within a period,
+    /// Two hosts use the same devices: the one whose claim was overwritten stops within a period,
     /// and writes nothing after.
     #[test]
     fn a_server_that_finds_the_claim_of_another_stops() {
@@ -396,8 +396,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// It was taken out, the server was killed, and the next one gets it back with the claim of the
-    /// first.
+    /// A device was taken out, and the server was killed. The next server gets the device back,
+    /// with the claim of the first server.
     #[test]
     fn a_returned_device_with_an_ended_claim_is_taken() {
         let (geometry, devices, superblock) = volume();
@@ -415,7 +415,7 @@ pub(crate) mod tests {
             std::thread::sleep(Duration::from_millis(20));
         }
         host.handle().write(0, &[6; 4096], true).expect("it goes on");
-        // A claim that is written there from now on counts.
+        // From now on a claim of another host on the device counts.
         write(&devices[2..], &superblock, &other, true);
         while host.taken_by().is_none() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");

@@ -1,14 +1,14 @@
-//! Limits of all clients together: connections, and bytes of requests under way.
+//! Limits of all clients together: connections, and bytes of pending requests.
 //!
-//! Bytes are shared fairly. A connection may exceed its share only while others do not ask. A
-//! connection that waits for its first request is served as soon as bytes are free, because those
-//! above their share get no more before. So a client that asks for much, or does not read its
-//! answers, makes only itself wait.
+//! Bytes are shared fairly. A connection may exceed its share only while no other connection waits.
+//! A connection that waits for its first request is served as soon as bytes are free, because
+//! connections above their share get no more before. So a client that sends many requests, or does
+//! not read its answers, delays only itself.
 //!
-//! Only requests that the volume works on are counted. A request that waits here, or whose answer
-//! the client does not read, occupies a buffer of nbdkit, one for each of its threads. `pantile
-//! serve` chooses the number of threads and the longest request so that these buffers fit the same
-//! bound.
+//! Only requests that the volume is processing are counted. A request that waits here, or whose
+//! answer the client does not read, occupies a buffer of nbdkit, one for each nbdkit thread.
+//! `pantile serve` chooses the number of threads and the longest request so that these buffers stay
+//! within the same bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,13 +19,13 @@ pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 /// Limits of all clients together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// Connections at a time.
+    /// Most connections at a time.
     pub connections: u32,
-    /// Bytes of requests that are worked on at a time.
+    /// Most bytes of requests that are processed at a time.
     pub bytes: u64,
 }
 
-/// Connections and requests under way.
+/// The connections, and the requests that are processed.
 #[derive(Clone)]
 pub struct Clients {
     shared: Arc<Shared>,
@@ -50,13 +50,13 @@ struct Of {
     waiting: u32,
 }
 
-/// A connection; it counts until it is dropped.
+/// An admitted connection; it counts until this value is dropped.
 pub struct Admitted {
     shared: Arc<Shared>,
     id: u64,
 }
 
-/// Bytes of a request that is under way; they count until it is dropped.
+/// Bytes of a request that is processed; they count until this value is dropped.
 pub struct Permit<'a> {
     of: &'a Admitted,
     bytes: u64,
@@ -66,7 +66,7 @@ impl Clients {
     /// The default limits.
     pub const USUAL: ClientLimits = ClientLimits { connections: 64, bytes: 256 << 20 };
 
-    /// Returns the state without connections.
+    /// Returns limits without any connection yet.
     pub fn new(limits: ClientLimits) -> Clients {
         let held = Held { limits, next: 0, bytes: 0, of: HashMap::new() };
         Clients { shared: Arc::new(Shared { held: Mutex::new(held), freed: Condvar::new() }) }
@@ -77,7 +77,7 @@ impl Clients {
         change(&mut self.shared.held().limits);
     }
 
-    /// Counts one connection more. Errors: the limit, if it is reached.
+    /// Adds a connection. Errors: the limit, if it is reached.
     pub fn admit(&self) -> Result<Admitted, u32> {
         let mut held = self.shared.held();
         if held.of.len() >= held.limits.connections as usize {
@@ -92,13 +92,13 @@ impl Clients {
 
 impl Shared {
     fn held(&self) -> MutexGuard<'_, Held> {
-        // Numbers are changed as a whole.
+        // A panic leaves the counts consistent: each change is one step.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Held {
-    /// True if a connection may have so many bytes more now.
+    /// True if a connection may use this many more bytes now.
     fn has_room(&self, id: u64, bytes: u64) -> bool {
         let own = self.of.get(&id).map_or(0, |of| of.bytes);
         let active = self.of.values().filter(|of| of.bytes > 0 || of.waiting > 0).count().max(1) as u64;
@@ -108,7 +108,7 @@ impl Held {
 }
 
 impl Admitted {
-    /// Waits until a request of so many bytes may be under way.
+    /// Waits until a request of this many bytes may be processed.
     pub fn take(&self, bytes: u64) -> Permit<'_> {
         let mut held = self.shared.held();
         let bytes = bytes.min(held.limits.bytes);
@@ -150,8 +150,8 @@ mod tests {
     use std::thread::{sleep, spawn};
     use std::time::Duration;
 
-    /// A moment in which a request that may go on does: what is asserted to wait is asserted in
-    /// vain at worst.
+    /// Time after which a request that may go on has gone on. If a machine is too slow for that, a
+    /// test that expects a wait passes without proof.
     const MOMENT: Duration = Duration::from_millis(50);
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
         let clients = Clients::new(ClientLimits { connections: 2, bytes: 1000 });
         let greedy = Arc::new(clients.admit().expect("room"));
         let modest = clients.admit().expect("room");
-        // Alone it may have everything.
+        // Without other connections it may use all bytes.
         let all = (0..10).map(|_| greedy.take(100)).collect::<Vec<_>>();
         let (told, tells) = channel();
         let waiting = greedy.clone();
@@ -200,8 +200,8 @@ mod tests {
         });
         sleep(MOMENT);
         assert!(tells.try_recv().is_err(), "there is nothing left");
-        // One of its requests ends. The other connection asks, too, and has it: the greedy one has
-        // more than its share.
+        // One of its requests ends. The bytes go to the other connection, which waits too, because
+        // the greedy one exceeds its share.
         let (one, rest) = {
             let mut all = all;
             (all.pop(), all)

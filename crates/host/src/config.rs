@@ -6,13 +6,13 @@ use pantile_format::volume::VolumeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Its first line.
+/// The first line of the file.
 const CONFIG_MAGIC: &str = "pantile volume 1";
 
-/// Most spares: as many as devices.
+/// Most spares: as many as a volume can have devices.
 pub(crate) const SPARES_MAX: usize = 256;
 
-/// Most former devices that are named.
+/// Most former devices that are listed.
 const FORMER_MAX: usize = 64;
 
 /// Devices of a volume and their paths.
@@ -20,30 +20,30 @@ const FORMER_MAX: usize = 64;
 pub struct Config {
     /// The volume.
     pub volume: VolumeId,
-    /// The device of each slot that has one. Paths that are not absolute are within the folder.
+    /// The device of each slot, if it has one. Relative paths are within the folder.
     pub devices: BTreeMap<u32, Place>,
-    /// Devices that take the place of a working one, by its slot, once their copy is complete.
+    /// By slot, the new device that replaces a working one when its copy is complete.
     pub replacing: BTreeMap<u32, PathBuf>,
-    /// Devices that were declared failed, by the slot that has no other device yet: an opening
-    /// leaves them out.
+    /// By slot, devices that were declared failed and are not replaced yet: an opening does not use
+    /// them.
     pub failed: BTreeMap<u32, PathBuf>,
-    /// Devices that others took the place of, the oldest first: for the paths of past events.
+    /// Devices that were replaced, the oldest first: reports of past events show their paths.
     pub former: Vec<Former>,
-    /// Slots of devices that took the place of a working one as its copy, and of which not all was
-    /// verified by its checksums since.
+    /// Slots whose device became a member as the copy of a working one, and has not been verified
+    /// completely by its checksums since.
     pub verifying: BTreeSet<u32>,
-    /// Devices that take the place of a lost one.
+    /// Spares: devices that replace a lost one.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
     pub throttle_bytes_per_s: Option<u64>,
 }
 
-/// A device that another took the place of.
+/// A device that was replaced by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Former {
     /// The slot.
     pub slot: u32,
-    /// When, in seconds since 1970.
+    /// The time of the replacement, in seconds since 1970.
     pub until: i64,
     /// Its path.
     pub path: PathBuf,
@@ -54,25 +54,25 @@ pub struct Former {
 pub struct Place {
     /// Its path.
     pub path: PathBuf,
-    /// True if it was given to the slot and can still be blank.
+    /// True if the device was assigned to the slot and can still be blank.
     pub joining: bool,
 }
 
 impl Config {
-    /// Takes out the device of a slot as one that was declared failed.
+    /// Removes the device of a slot and records it as declared failed.
     pub(crate) fn declare_failed(&mut self, slot: u32) {
         if let Some(place) = self.devices.remove(&slot) {
             self.failed.insert(slot, place.path);
         }
     }
 
-    /// Gives a slot a device, in place of any other that it names.
+    /// Assigns a device to a slot, in place of the present one.
     pub(crate) fn give(&mut self, slot: u32, place: Place) {
         self.failed.retain(|&one, path| one != slot && *path != place.path);
         self.devices.insert(slot, place);
     }
 
-    /// Gives a slot a new device, at a time in seconds since 1970.
+    /// Assigns a new device to a slot. `now`: seconds since 1970.
     pub(crate) fn give_new(&mut self, slot: u32, place: Place, now: i64) {
         let before = self.path_of(slot).filter(|path| **path != place.path).cloned();
         self.former.extend(before.map(|path| Former { slot, until: now, path }));
@@ -80,13 +80,13 @@ impl Config {
         self.give(slot, place);
     }
 
-    /// Returns the path of the device that a slot has, or that was declared failed in it.
+    /// Returns the path of the device of a slot, or of the one that was declared failed in it.
     pub fn path_of(&self, slot: u32) -> Option<&PathBuf> {
         let place = self.devices.get(&slot).map(|place| &place.path);
         place.or_else(|| self.failed.get(&slot))
     }
 
-    /// Returns the file's text. A path that would not be read back is refused.
+    /// Returns the text of the file. Errors: a path that would not be read back unchanged.
     pub(crate) fn text(&self) -> Result<String, FolderError> {
         if self.spares.len() > SPARES_MAX {
             return Err(FolderError::TooManySpares);

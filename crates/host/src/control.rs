@@ -1,4 +1,4 @@
-//! The protocol between a served volume and the commands, with both its sides.
+//! The protocol between the server of a volume and the commands: both sides.
 //!
 //! Each line on the socket `control.sock` in the volume's folder is a JSON object: an order, then
 //! its answer. docs/control-socket.md describes it for other programs.
@@ -25,25 +25,25 @@ use std::time::{Duration, Instant};
 /// The socket's name in the folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
 
-/// Line that a server prints when an order or a signal stops it: it is not started again, however
-/// it then dies.
+/// Line that a server prints when an order or a signal stops it. After this line the server is not
+/// restarted, however its process ends.
 pub const TOLD_TO_STOP: &str = "pantile: told to stop";
 
-/// Beginning of the line that says why the server ended though no order stopped it.
+/// Beginning of the line with the reason why a server ended without an order.
 pub const ENDED: &str = "pantile-ended ";
 
-/// Line that a server prints on standard error when it serves. Without it a server was refused and
-/// has not ended.
+/// Line that a server prints on standard error when it serves. Without this line, the server was
+/// refused before it served.
 pub const SERVING: &str = "pantile: serves";
 
-/// Longest line that is read.
+/// Longest line that is accepted.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Conversations at a time, each with a thread of its own. The connection of one more is closed;
-/// its client may try again.
+/// Most conversations at a time, each with its own thread. A further connection is closed; its
+/// client may try again.
 const CONVERSATIONS_MAX: usize = 64;
 
-/// Longest time for an order to come, and for an answer to go.
+/// Time limit for receiving an order, and for sending an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longest time for the answer to an order that changes something.
@@ -57,11 +57,11 @@ pub enum Order {
     Status,
     /// Make everything durable and end.
     Stop,
-    /// A device has failed.
+    /// Declare a device failed.
     Fail {
         /// Its slot.
         device: u32,
-        /// Even if data cannot be read without it.
+        /// Permits that data cannot be read without it.
         #[serde(default)]
         lose_data: bool,
     },
@@ -80,7 +80,7 @@ pub enum Order {
         /// The slot.
         device: u32,
     },
-    /// Keep a device for the next loss.
+    /// Add a spare, a device for the next loss.
     AddSpare {
         /// The device: an absolute path.
         path: PathBuf,
@@ -88,55 +88,56 @@ pub enum Order {
         #[serde(default)]
         overwrite: bool,
     },
-    /// Give a spare back.
+    /// Remove a spare.
     RemoveSpare {
         /// The device: an absolute path.
         path: PathBuf,
     },
-    /// Bring back lost devices that are there again, and set the rate of background work.
+    /// Bring back lost devices that are available again, and set the rate of background work.
     Rebuild {
-        /// Bytes a second; 0: as fast as it goes; none: as before.
+        /// Bytes a second; 0: no limit; none: unchanged.
         #[serde(default)]
         throttle_bytes_per_s: Option<u64>,
     },
     /// Begin a scrub.
     ScrubStart {
-        /// Repair what is found bad.
+        /// True to repair bad content.
         #[serde(default)]
         repair: bool,
     },
-    /// Let the scrub wait.
+    /// Pause the scrub.
     ScrubPause,
-    /// Let the scrub go on.
+    /// Resume the scrub.
     ScrubResume,
-    /// End the scrub.
+    /// Stop the scrub before its end.
     ScrubStop,
-    /// Clear the errors of a device: they are counted from now on.
+    /// Clear the error counters of a device.
     ClearErrors {
         /// The device.
         device: u32,
     },
     /// Begin an epoch of delayed parity.
     DelayedStart {
-        /// Beginning of its range; none: 0.
+        /// Beginning of the range of the epoch in bytes; none: 0.
         #[serde(default)]
         offset: Option<u64>,
-        /// Length of its range; none: to the end.
+        /// Length of the range in bytes; none: to the end of the volume.
         #[serde(default)]
         len_bytes: Option<u64>,
-        /// Bytes whose parity may be pending; none: 256 MiB.
+        /// Most bytes whose parity may be pending; none: 256 MiB.
         #[serde(default)]
         owed_bytes_max: Option<u64>,
-        /// Seconds after which pending parity is written; none: 30; 0: never for its age.
+        /// Seconds after which pending parity is written; none: 30; 0: no limit.
         #[serde(default)]
         age_max_s: Option<u64>,
-        /// Seconds without a request after which it ends; none: 300; 0: never.
+        /// Seconds without a request after which the epoch ends; none: 300; 0: never.
         #[serde(default)]
         idle_max_s: Option<u64>,
-        /// Its end then, and when this connection is closed: `seal` or `abort`; none: abort.
+        /// The way in which it ends then, and when this connection is closed: `seal` or `abort`;
+        /// none: abort.
         #[serde(default)]
         on_timeout: Option<OnTimeout>,
-        /// It goes on when this connection is closed.
+        /// True if it stays open when this connection is closed.
         #[serde(default)]
         detached: bool,
     },
@@ -145,7 +146,7 @@ pub enum Order {
         /// The epoch.
         epoch: u64,
     },
-    /// Leave everything as it was before an epoch.
+    /// Restore the state before an epoch.
     DelayedAbort {
         /// The epoch.
         epoch: u64,
@@ -156,9 +157,9 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Answer {
-    /// It is done, or begun.
+    /// The order was executed, or its execution has begun.
     Done {
-        /// A sentence about it.
+        /// A sentence about the result.
         text: String,
     },
     /// The state of the volume.
@@ -167,16 +168,16 @@ pub enum Answer {
     Epoch {
         /// Its number.
         epoch: u64,
-        /// Beginning of its range, a multiple of a stripe.
+        /// Beginning of its range in bytes, a multiple of a stripe.
         offset: u64,
-        /// Length of its range.
+        /// Length of its range in bytes.
         len_bytes: u64,
     },
-    /// It is not done.
+    /// The order was not executed.
     Fault {
         /// Kind of the fault.
         kind: FaultKind,
-        /// The fact, the limit, what to do.
+        /// The cause, the limit, and the remedy.
         text: String,
     },
 }
@@ -214,9 +215,9 @@ pub struct StatusReport {
     /// Which device holds which column of a stripe: `fixed`, `rotated` or `rotated:STEP`.
     #[serde(default)]
     pub placement: String,
-    /// Its length.
+    /// Its length in bytes.
     pub len_bytes: u64,
-    /// Bytes of it that hold data: whole stripes, and blocks of the log.
+    /// Bytes of the volume that hold data: whole stripes, and blocks of the log.
     #[serde(default)]
     pub used_bytes: u64,
     /// All findings in one word.
@@ -227,59 +228,60 @@ pub struct StatusReport {
     /// them.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// Losses that the volume tolerates beyond those that it has.
+    /// Further losses that the volume tolerates.
     pub margin: Margin,
-    /// The disks that the members are on, and what the loss of some costs.
+    /// The disks that the members are on, and the effect of the loss of disks.
     #[serde(default)]
     pub disks: DisksReport,
-    /// By slot.
+    /// The devices, by slot.
     pub devices: Vec<DeviceReport>,
-    /// Devices for the next loss.
+    /// The spares.
     pub spares: Vec<PathBuf>,
-    /// Devices being made whole.
+    /// Progress of the rebuild.
     pub rebuild: Option<RebuildReport>,
-    /// The scrub of this opening.
+    /// The last scrub.
     pub scrub: Option<ScrubReport>,
-    /// Bytes a second that rebuild and scrub may read and write; none: as fast as it goes.
+    /// Bytes a second that rebuild and scrub may read and write; none: no limit.
     pub throttle_bytes_per_s: Option<u64>,
-    /// Blocks that are not durable yet.
+    /// Number of blocks that are not durable yet.
     pub dirty_blocks: u64,
-    /// Rows of the log in use.
+    /// Number of used rows of the log.
     pub log_rows_used: u64,
-    /// Rows of the log.
+    /// Number of rows of the log.
     pub log_rows: u64,
-    /// Blocks of users in the log.
+    /// Number of users' blocks in the log.
     pub log_blocks: u64,
-    /// Those of them that are lost: more devices are lost than the log tolerates.
+    /// Number of these blocks that are lost, because more devices are lost than the log tolerates.
     pub log_blocks_lost: u64,
-    /// Places for stripes in use.
+    /// Number of used places for stripes.
     pub stripes_used: u64,
-    /// Places for stripes that are free.
+    /// Number of free places for stripes.
     pub free_stripes: u64,
-    /// Stripes with more bad columns than the code tolerates.
+    /// Number of stripes with more bad columns than the code tolerates.
     pub broken_stripes: u64,
-    /// Stripes that wait to be repaired.
+    /// Number of stripes that wait for repair.
     pub suspect_stripes: u64,
-    /// Data that are lost or suspect, from the lowest on.
+    /// Ranges of data that are lost or suspect, by offset.
     #[serde(default)]
     pub ranges: Vec<RangeReport>,
     /// Past events, the oldest first.
     #[serde(default)]
     pub events: Vec<EventReport>,
-    /// Epochs of delayed parity that are open.
+    /// Open epochs of delayed parity.
     #[serde(default)]
     pub epochs: Vec<EpochReport>,
-    /// Stripes of epochs whose parity was written and then not needed, since the volume was opened.
+    /// Number of stripes of epochs whose parity was written in advance and then not needed, since
+    /// the volume was opened.
     #[serde(default)]
     pub wasted_stripes: u64,
-    /// The server, if one serves it.
+    /// The server, if the volume is served.
     #[serde(default)]
     pub server: Option<ServerReport>,
     /// True if it is served read-only: nothing is written to its devices.
     #[serde(default)]
     pub reads_only: bool,
-    /// True if it could be opened. Otherwise only devices and findings are known, and numbers are
-    /// 0.
+    /// True if the volume could be opened. Otherwise only devices and findings are known, and
+    /// numbers are 0.
     #[serde(default = "opens")]
     pub opens: bool,
 }
@@ -291,34 +293,35 @@ fn opens() -> bool {
 /// The process that serves a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerReport {
-    /// Its number.
+    /// The number of the process.
     pub pid: u32,
     /// Seconds for which it has served.
     pub up_s: u64,
-    /// Servers before it that died of a fault of their own since the volume was served.
+    /// Number of earlier servers that died of a fault of their own since the volume was first
+    /// served.
     pub deaths: u32,
-    /// Servers before it that died because a client went away, a fault of nbdkit before 1.34. They
-    /// do not count as `deaths`.
+    /// Number of earlier servers that died because a client went away, a fault of nbdkit before
+    /// 1.34. They do not count in `deaths`.
     #[serde(default)]
     pub client_deaths: u32,
-    /// Bytes that the volume may have in buffers.
+    /// Limit of the volume's buffers in bytes.
     #[serde(default)]
     pub memory_bytes_max: u64,
-    /// Bytes that it has in buffers, with those kept for reuse.
+    /// Bytes in the volume's buffers, including those kept for reuse.
     #[serde(default)]
     pub memory_bytes: u64,
-    /// Bytes of memory that the process occupies, with maps, checksums and clients' requests.
+    /// Resident memory of the process in bytes, including maps, checksums and clients' requests.
     #[serde(default)]
     pub resident_bytes: u64,
-    /// Threads of the process, those for clients included.
+    /// Number of threads of the process, including those for clients.
     #[serde(default)]
     pub threads: u32,
-    /// Stripes patched in place; none where patches are not allowed.
+    /// Number of stripes patched in place; none if patches are not allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patched_stripes: Option<u64>,
 }
 
-/// A volume in one word.
+/// Verdict on a volume, in one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -326,37 +329,37 @@ pub enum Verdict {
     Clean,
     /// No loss, but a device has erred since the volume was opened.
     Warned,
-    /// Everything can be read and written, and something is wrong.
+    /// All data can be read and written, but there is a problem.
     Degraded,
-    /// Data are lost, or nothing can be written.
+    /// Data are lost, or writes are impossible.
     #[default]
     Failed,
 }
 
-/// One device.
+/// Report on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceReport {
     /// Its slot.
     pub device: u32,
-    /// Where it is, or was.
+    /// Its path, or its last path.
     pub path: Option<PathBuf>,
-    /// Its part in the volume.
+    /// Its state in the volume.
     pub state: DeviceWord,
-    /// Stripes rebuilt or found right so far, while it is rebuilt.
+    /// While it is rebuilt, number of stripes that are rebuilt or were found intact.
     pub done_stripes: Option<u64>,
     /// Blocks read since the volume was opened.
     pub blocks_read: u64,
-    /// Wrong blocks read since the volume knows this device.
+    /// Number of wrong blocks that were read since it became a member.
     pub checksum_errors: u64,
-    /// Reads that failed since the volume knows this device.
+    /// Number of failed reads since it became a member.
     pub media_errors: u64,
-    /// Its chunks of stripes and blocks of the log that were wrong or unreadable when last read,
-    /// and were not written since. The margin counts the device as lost there.
+    /// Number of its chunks and log blocks that were wrong or unreadable when last read, and were
+    /// not written since. There the margin counts the device as lost.
     #[serde(default)]
     pub bad_chunks: u64,
-    /// Reason why it is lost or in trouble.
+    /// Reason why it is lost, or its problem.
     pub problem: Option<String>,
-    /// Durations of its last reads; none: too few reads so far.
+    /// Durations of its last reads; none: too few reads.
     #[serde(default)]
     pub reads: Option<LatencyReport>,
     /// Durations of its last writes.
@@ -368,7 +371,8 @@ pub struct DeviceReport {
     /// The device that replaces it when the copy is complete.
     #[serde(default)]
     pub replacement: Option<ReplacementReport>,
-    /// Set while a device that took another's place as its copy is verified by its checksums.
+    /// Progress of the verification, if the device became a member as the copy of another one and
+    /// is not verified yet.
     #[serde(default)]
     pub verification: Option<VerificationReport>,
 }
@@ -376,9 +380,9 @@ pub struct DeviceReport {
 /// Progress of the verification of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerificationReport {
-    /// Stripes whose part on the device is verified.
+    /// Number of stripes whose part on the device is verified.
     pub done_stripes: u64,
-    /// Stripes in all.
+    /// Number of all stripes.
     pub total_stripes: u64,
     /// Bad parts found so far, which are rebuilt.
     pub found: u64,
@@ -387,155 +391,157 @@ pub struct VerificationReport {
 /// How slow a device is, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlowReport {
-    /// Median of its reads divided by that of the others.
+    /// Median duration of its reads divided by that of the other devices.
     pub times_as_long: u32,
-    /// Microseconds; half of its reads took less.
+    /// Median duration of its reads in microseconds.
     pub median_us: u32,
-    /// Seconds for which it has been so.
+    /// Seconds for which it has been slow.
     pub for_s: u64,
 }
 
-/// Durations of the last operations of a kind on a device, at most 16.
+/// Durations of the last operations of one kind on a device, at most 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// Microseconds; half of them took less.
+    /// Median in microseconds.
     pub median_us: u32,
-    /// Microseconds of the longest.
+    /// Maximum in microseconds.
     pub worst_us: u32,
 }
 
-/// Progress of the copy of a device that still works.
+/// Progress of the copy of a device that is being replaced while it still works.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplacementReport {
     /// The new device.
     pub path: PathBuf,
-    /// Bytes copied.
+    /// Number of bytes copied.
     pub copied_bytes: u64,
-    /// Bytes read back from the complete copy and found equal.
+    /// Number of bytes of the complete copy that were read back and found equal.
     #[serde(default)]
     pub verified_bytes: u64,
-    /// Bytes to copy.
+    /// Number of bytes to copy.
     pub total_bytes: u64,
-    /// Blocks that the old device could not read. They are reconstructed from other devices when
-    /// the copy is complete.
+    /// Number of blocks that the old device could not read. When the copy is complete they are
+    /// reconstructed from other devices.
     pub unreadable_blocks: u64,
 }
 
-/// Part of a device in the volume.
+/// State of a device in the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceWord {
-    /// It holds everything.
+    /// It has all of its content.
     Present,
-    /// It is not there.
+    /// It is not available.
     Lost,
-    /// It is being made whole.
+    /// It is being rebuilt.
     Rebuilding,
 }
 
 /// Progress of a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebuildReport {
-    /// Stripes done, of the device that is furthest behind.
+    /// Number of stripes done, for the device that is furthest behind.
     pub done_stripes: u64,
-    /// Stripes to do.
+    /// Number of stripes to rebuild.
     pub total_stripes: u64,
-    /// Bytes written to devices in a second, recently.
+    /// Bytes written to devices a second, recently.
     pub bytes_per_s: u64,
-    /// Seconds left at this rate of stripes; none: not known yet.
+    /// Estimated seconds left; none: not known yet.
     pub seconds_left: Option<u64>,
-    /// The first pass, after which one more device can fail; none: there is none, or it is over.
+    /// The first pass, after which one more device can fail; none: there is no such pass, or it has
+    /// ended.
     pub first_pass: Option<FirstPassReport>,
 }
 
-/// Progress of the pass that rebuilds the rows with which every stripe tolerates one more loss.
+/// Progress of the first pass, which rebuilds the rows with which every stripe tolerates one more
+/// loss.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstPassReport {
-    /// Stripes done, of the device that is furthest behind.
+    /// Number of stripes done, for the device that is furthest behind.
     pub done_stripes: u64,
-    /// Seconds left at this rate of stripes; none: not known yet.
+    /// Estimated seconds left; none: not known yet.
     pub seconds_left: Option<u64>,
 }
 
 /// Progress of a scrub and its findings, in stripes and in blocks of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
-    /// Stripes verified.
+    /// Number of verified stripes.
     pub done: u64,
-    /// Stripes to verify.
+    /// Number of stripes to verify.
     pub total: u64,
     /// True if it repairs.
     pub repair: bool,
     /// True if it is paused.
     pub paused: bool,
-    /// True until it ends.
+    /// True until the scrub ends.
     pub running: bool,
-    /// Stripes without a finding.
+    /// Number of stripes without a finding.
     pub clean: u64,
-    /// Stripes with blocks that do not match their checksums.
+    /// Number of stripes with blocks that do not match their checksums.
     pub checksum: u64,
-    /// Stripes whose equations do not hold; one column explains it.
+    /// Number of stripes whose equations do not hold; one bad column explains it.
     pub located: u64,
-    /// Stripes whose equations do not hold; several columns could explain it.
+    /// Number of stripes whose equations do not hold; one of several columns could explain it.
     pub ambiguous: u64,
-    /// Stripes whose equations do not hold; no single column explains it.
+    /// Number of stripes whose equations do not hold; no single bad column explains it.
     pub unlocatable: u64,
-    /// Stripes with unreadable blocks, all others matching their checksums.
+    /// Number of stripes with unreadable blocks and otherwise matching checksums.
     #[serde(default)]
     pub unreadable: u64,
-    /// Blocks of the log that were verified; each copy and each parity counts.
+    /// Number of verified blocks of the log; each copy and each parity block counts.
     #[serde(default)]
     pub log_blocks: u64,
-    /// Those of them that do not match their checksums.
+    /// Number of blocks of the log that do not match their checksums.
     #[serde(default)]
     pub log_checksum: u64,
-    /// Those of them that cannot be read.
+    /// Number of blocks of the log that cannot be read.
     #[serde(default)]
     pub log_unreadable: u64,
     /// Devices with bad metadata: superblocks, journal, maps or definition.
     #[serde(default)]
     pub metadata: Vec<MetadataReport>,
-    /// Number of devices with bad metadata; it outlives a restart, `metadata` does not.
+    /// Number of devices with bad metadata. It survives a restart, `metadata` does not.
     #[serde(default)]
     pub metadata_devices: u64,
-    /// Beginning, in seconds since 1970; 0: not known.
+    /// Time of its beginning, in seconds since 1970; 0: not known.
     #[serde(default)]
     pub begun_at: i64,
-    /// End, in seconds since 1970; 0: it has not ended.
+    /// Time of its end, in seconds since 1970; 0: it has not ended.
     #[serde(default)]
     pub ended_at: i64,
     /// True if it was stopped before its end.
     #[serde(default)]
     pub stopped: bool,
-    /// Bad stripes that were repaired.
+    /// Number of bad stripes that were repaired.
     #[serde(default)]
     pub repaired: u64,
-    /// Bad stripes that could not be repaired, or only by a guess.
+    /// Number of bad stripes that were not repaired, or only by a guess.
     #[serde(default)]
     pub left: u64,
 }
 
-/// Data that are lost or suspect.
+/// A range of data that is lost or suspect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeReport {
-    /// Their beginning.
+    /// Its offset in bytes.
     pub offset: u64,
-    /// Their length.
+    /// Its length in bytes.
     pub len_bytes: u64,
-    /// Time of the finding: seconds since 1970; 0: not known.
+    /// Time of the finding, in seconds since 1970; 0: not known.
     pub since: i64,
 }
 
 /// An event of the past.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventReport {
-    /// Seconds since 1970; 0: not known.
+    /// Its time, in seconds since 1970; 0: not known.
     pub at: i64,
     /// A sentence about it.
     pub text: String,
-    /// The device, if it is of one.
+    /// The device that it concerns, if any.
     pub device: Option<u32>,
-    /// The path that this device had then, if it is known.
+    /// The path that this device had at that time, if it is known.
     #[serde(default)]
     pub path: Option<PathBuf>,
 }
@@ -545,18 +551,18 @@ pub struct EventReport {
 pub struct MetadataReport {
     /// Its slot.
     pub device: u32,
-    /// Number of bad ones of its three superblocks.
+    /// Number of bad superblocks, of three.
     pub superblocks: u32,
-    /// A record of the journal that the next opening would replay.
+    /// True if a record of the journal is bad that the next opening would replay.
     pub journal: bool,
-    /// The maps that the superblock refers to.
+    /// True if the snapshot of the maps is bad.
     pub snapshot: bool,
-    /// The text of a code that no family names.
+    /// True if the text of the code is bad, of a code that no family names.
     pub definition: bool,
 }
 
 impl MetadataReport {
-    /// Names the bad parts: "2 superblocks and the journal".
+    /// Returns the names of the bad parts: "2 superblocks and the journal".
     pub fn what(&self) -> String {
         let superblocks = match self.superblocks {
             0 => None,
@@ -577,7 +583,7 @@ impl MetadataReport {
 }
 
 impl ScrubReport {
-    /// True if the scrub has found anything bad.
+    /// True if the scrub has found any problem.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
         let metadata = self.metadata_devices.max(self.metadata.len() as u64);
@@ -585,26 +591,29 @@ impl ScrubReport {
     }
 }
 
-/// Gives an order to the volume that is served from a folder; `None`: none is.
+/// Sends an order to the server of a volume's folder and returns its answer; `None`: there is no
+/// server.
 ///
-/// Errors: `File` if it does not answer.
+/// Errors: `File` if the server does not answer.
 pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> {
     let patience = if *order == Order::Status { PATIENCE } else { PATIENCE_LONG };
     order_within(root, order, patience)
 }
 
-/// As [`order`], but waits at most `patience` for the answer, and at least a millisecond.
+/// Does the same as [`order`], but waits at most `patience` for the answer, and at least a
+/// millisecond.
 ///
 /// Errors: as [`order_until`].
 pub fn order_within(root: &Path, order: &Order, patience: Duration) -> Result<Option<Answer>, FolderError> {
     order_until(root, order, patience, &|| false)
 }
 
-/// As [`order_within`], but also ends when `is_ended`, which is asked ten times a second.
+/// Does the same as [`order_within`], but also stops waiting when `is_ended`, which is called ten
+/// times a second, returns true.
 ///
-/// A link in the place of the socket is refused.
+/// Refuses a symbolic link in place of the socket.
 ///
-/// Errors: `NoAnswer` after `patience` or `is_ended`; the order may be obeyed all the same.
+/// Errors: `NoAnswer` after `patience` or `is_ended`; the order may still be executed.
 pub fn order_until(
     root: &Path,
     order: &Order,
@@ -616,7 +625,7 @@ pub fn order_until(
     let Some(mut stream) = connect(root)? else { return Ok(None) };
     match say(&mut stream, order, begun + patience, is_ended) {
         Ok(answer) => Ok(Some(answer)),
-        // It was just killed, or is ending: nothing was asked of it that could be half done.
+        // The server was just killed, or is ending: none of these orders can be half done.
         Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
             Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed().min(patience) })
@@ -625,8 +634,8 @@ pub fn order_until(
     }
 }
 
-/// Connects to the server of a folder; `None`: there is none. A link in the place of the socket is
-/// refused.
+/// Connects to the server of a folder; `None`: there is none. Refuses a symbolic link in place of
+/// the socket.
 pub(crate) fn connect(root: &Path) -> Result<Option<UnixStream>, FolderError> {
     let failed = |error: std::io::Error| FolderError::file("reach", &root.join(CONTROL_SOCKET), &error);
     let folder = match Dir::open_named(root) {
@@ -645,7 +654,7 @@ pub(crate) fn connect(root: &Path) -> Result<Option<UnixStream>, FolderError> {
     }
 }
 
-/// Sends an order and waits for its answer until a moment, or until `is_ended`.
+/// Sends an order and waits for its answer until a deadline, or until `is_ended` returns true.
 pub(crate) fn say(
     stream: &mut UnixStream,
     order: &Order,
@@ -659,10 +668,10 @@ pub(crate) fn say(
     Ok(serde_json::from_slice(&answer_line(stream, until, is_ended)?)?)
 }
 
-/// Longest wait of one read of an answer.
+/// Longest duration of one read of an answer, between two calls of `is_ended`.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Reads a line. It ends at the end of the stream or at the longest length, too.
+/// Reads a line, up to its end, the end of the stream, or the longest length.
 ///
 /// Errors: `TimedOut` if the line is not complete in time.
 fn answer_line(
@@ -692,7 +701,7 @@ fn answer_line(
     }
 }
 
-/// True if the other side has gone.
+/// True if the error means that the other side has closed the connection.
 fn is_end(error: &std::io::Error) -> bool {
     use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
@@ -701,8 +710,8 @@ fn is_end(error: &std::io::Error) -> bool {
 /// Listens on the control socket of a folder that this process has locked.
 pub struct ControlServer {
     folder: Dir,
-    /// A second handle of the listening socket. Its shutdown ends the wait for a connection, even
-    /// if the socket was renamed.
+    /// A second handle of the listening socket. Shutting it down ends the wait for a connection,
+    /// even if the socket was renamed.
     listener: UnixStream,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -726,13 +735,14 @@ impl ControlServer {
                     return;
                 }
                 let (Ok(stream), service) = (stream, service.clone()) else { continue };
-                // Each conversation has a copy, so that the copies are counted.
+                // Each conversation holds a clone, so that the conversations are counted.
                 let conversation = conversations.clone();
                 if Arc::strong_count(&conversations) > CONVERSATIONS_MAX + 1 {
                     continue;
                 }
                 let builder = std::thread::Builder::new().name("order".into());
-                // Without a thread the client finds its connection closed, and may try again.
+                // If no thread can be started, the connection is closed, and the client may try
+                // again.
                 let _ = builder.spawn(move || {
                     let _ = converse(&stream, &service);
                     drop(conversation);
@@ -753,14 +763,15 @@ impl Drop for ControlServer {
     }
 }
 
-/// Epochs that a connection has begun and not detached. They end with it, by their policy.
+/// Epochs that a connection has begun and not detached. They end with the connection, by their
+/// policy.
 struct Begun<'s> {
     service: &'s Service,
     epochs: Vec<EpochId>,
 }
 
 impl Begun<'_> {
-    /// True if one of them has not ended. Cost: a report of the engine.
+    /// True if one of these epochs has not ended. Cost: a report of the engine.
     fn is_one_open(&self) -> bool {
         let open = match self.epochs.is_empty() {
             true => Vec::new(),
@@ -816,8 +827,8 @@ fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
     }
 }
 
-/// Reads a line. It ends at the end of the connection or at the longest length, too. A read that
-/// times out is repeated while `waits`: a client that holds an epoch open need not talk here.
+/// Reads a line, up to its end, the end of the connection, or the longest length. A read that times
+/// out is repeated while `waits` is true, because a client with an open epoch may be silent here.
 fn next_line(reader: &mut impl BufRead, waits: impl Fn() -> bool) -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
     loop {

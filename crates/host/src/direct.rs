@@ -1,15 +1,16 @@
-//! Reads that do not pass the engine's thread.
+//! Direct reads: they bypass the engine's thread.
 //!
-//! A short read costs a device little, and its two changes of threads cost more than that. Of long
-//! reads the engine's thread, which verifies every block, does fewer than devices can. So a reader
-//! asks the volume for the places of its blocks ([`pantile_volume::Lookup`]) and reads them itself,
-//! into the buffer of the request if it gives one away. Blocks of a lost device are computed from
-//! those of others. Blocks that match their checksums are the answer. All others are read by the
-//! engine: blocks in memory, in many pieces, bad, late or unknown. The engine also does the long
-//! reads of a lone reader, ahead of them.
+//! For a short read the two switches of threads cost more than the read itself. Long reads are
+//! limited by the engine's thread, which verifies every block and is slower than the devices. So a
+//! reader asks the volume for the locations of its blocks ([`pantile_volume::Lookup`]) and reads
+//! them itself, into the buffer of the request if the caller gives that away. Blocks of a lost
+//! device are computed from blocks of others. If the blocks match their checksums, they are the
+//! answer. The engine does all other reads: of blocks in memory, in many pieces, bad, late or
+//! unknown. It also does the long reads of a single reader, because it reads ahead.
 //!
-//! The volume is behind a lock that only the engine's thread waits for; a reader tries it. For a
-//! while only the engine reads from a device that was late, and decides whether it is given up.
+//! The volume is behind a lock: only the engine's thread waits for it, and a reader only tries it.
+//! For a while after a device was late, only the engine reads from it and decides whether it is
+//! given up.
 
 use crate::found::{Found, Spot};
 use crate::inbox::{Inbox, Message};
@@ -31,26 +32,27 @@ use std::time::{Duration, Instant};
 /// Most blocks of a short read.
 const SHORT_BLOCKS: u64 = 15;
 
-/// Most blocks of a long read that does not pass the engine.
+/// Most blocks of a long read that bypasses the engine.
 const LONG_BLOCKS: u64 = 256;
 
-/// Longest wait for a device before the engine is asked.
+/// Longest wait for a device before the read is left to the engine.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time for which only the engine reads from a device that took longer.
+/// Time for which only the engine reads from a device that was late.
 const DECLINED_FOR: Duration = Duration::from_secs(30);
 
-/// Short reads at a time; more than these are the engine's.
+/// Most short reads at a time; the engine does further ones.
 const SHORT_READERS: usize = 64;
 
-/// Most blocks read for a long read; more than its own to compute those of a lost device.
+/// Most blocks that are read for a long read; this includes blocks from which those of a lost
+/// device are computed.
 const READ_BLOCKS: u64 = 640;
 
-/// Long reads at a time; the engine does those above. Their buffers take 30 MiB.
+/// Most long reads at a time; the engine does further ones. Their buffers take 30 MiB.
 const LONG_READERS: usize = 12;
 
-/// A volume that its engine's thread changes, and other threads look into. Each call takes the
-/// lock; the engine asks the volume again before it acts on an answer.
+/// A volume that the engine's thread changes and other threads look into. Each call takes the lock;
+/// before the engine acts on an answer, it asks the volume again.
 pub(crate) struct SharedVolume(RwLock<Volume>);
 
 impl SharedVolume {
@@ -118,23 +120,23 @@ impl SharedVolume {
         self.own().is_clean()
     }
 
-    /// Looks blocks up; `None`, too, while the engine is at work.
+    /// Looks up the locations of blocks; `None`, too, while the engine holds the lock.
     fn try_lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         self.0.try_read().ok()?.lookup(first, count)
     }
 }
 
-/// A slot's device, if it can be read directly.
+/// The device of a slot, for direct reads.
 #[derive(Default)]
 struct Place {
     device: Option<Arc<dyn Device>>,
     declined_until: Option<Instant>,
 }
 
-/// Readers for what is no longer than so much.
+/// Readers whose buffers have a certain length.
 struct Shelf {
     bytes: usize,
-    /// Bounds how many there are.
+    /// The pool of their buffers, which bounds the number of readers.
     memory: BufferPool,
     readers: Mutex<Readers>,
 }
@@ -142,22 +144,22 @@ struct Shelf {
 #[derive(Default)]
 struct Readers {
     free: Vec<Kit>,
-    /// Readers whose reads have not ended, though their requests have.
+    /// Readers with reads in progress although their requests have ended.
     late: Vec<Reader>,
 }
 
 /// A reader with its buffers.
 struct Kit {
     reader: Reader,
-    /// The buffer of the shelf ([`SIDE`]) and, behind it, one that a request gives away
-    /// ([`ANSWER`]).
+    /// The reader's own buffer ([`SIDE`]) and, behind it, the buffer of a request that gives it
+    /// away ([`ANSWER`]).
     buffers: Vec<AlignedBuf>,
 }
 
-/// Index of the kit's buffer for blocks that are not read into the answer.
+/// Index of the buffer for blocks that are not read into the answer.
 const SIDE: usize = 0;
 
-/// Index of the answer.
+/// Index of the buffer for the answer.
 const ANSWER: usize = 1;
 
 impl Shelf {
@@ -189,13 +191,12 @@ pub(crate) struct Direct {
     long: Shelf,
     matrices: Arc<Matrices>,
     long_reads: LongReads,
-    /// Readers that are late, or about to be noted as such.
+    /// Number of readers that are late, or about to be added to the late ones.
     late: AtomicUsize,
-    /// By slot, blocks that were read so.
+    /// By slot, number of blocks that were read directly.
     blocks: Vec<AtomicU64>,
     latencies: Arc<Latencies>,
-    /// The engine is called from here when a device may have become slow: it does not see these
-    /// reads.
+    /// Wakes the engine, which does not see these reads, when a device may have become slow.
     inbox: Arc<Inbox>,
 }
 
@@ -217,7 +218,7 @@ impl Direct {
         }
     }
 
-    /// Bytes of the buffers that are read into.
+    /// Returns the bytes of the readers' own buffers.
     pub(crate) fn bytes_in_memory(&self) -> usize {
         self.short.bytes() + self.long.bytes()
     }
@@ -226,19 +227,19 @@ impl Direct {
         lock(&self.places[slot.0 as usize])
     }
 
-    /// Returns the durations of devices, seen here and by the engine.
+    /// Returns the durations of reads and writes of devices, measured here and by the engine.
     pub(crate) fn latencies(&self) -> Arc<Latencies> {
         self.latencies.clone()
     }
 
-    /// Notes the duration of a read.
+    /// Records the duration of a read.
     fn note(&self, slot: Slot, took: Duration) {
         if self.latencies.note(slot, Kind::Read, took) {
             self.inbox.push(Message::Call(Box::new(|engine| engine.look_at_pace())));
         }
     }
 
-    /// Returns the compiled computations, shared with the engine.
+    /// Returns the compiled matrices, shared with the engine.
     pub(crate) fn matrices(&self) -> Arc<Matrices> {
         self.matrices.clone()
     }
@@ -268,27 +269,28 @@ impl Direct {
         self.late.load(Ordering::Relaxed) > 0
     }
 
-    /// Blocks read from a device.
+    /// Returns the number of blocks read directly from a device.
     pub(crate) fn blocks_read(&self, slot: Slot) -> u64 {
         self.blocks[slot.0 as usize].load(Ordering::Relaxed)
     }
 
-    /// Blocks read from all devices: the number grows with each read.
+    /// Returns the number of blocks read directly from all devices.
     pub(crate) fn all_blocks_read(&self) -> u64 {
         self.blocks.iter().map(|blocks| blocks.load(Ordering::Relaxed)).sum()
     }
 
-    /// Notes that the engine had blocks before they were asked for.
+    /// Records that the engine answered a read with blocks that it had read ahead.
     pub(crate) fn was_read_ahead(&self) {
         self.long_reads.was_read_ahead();
     }
 
-    /// Registers a read of so many blocks until the result is dropped; `None`: a short one.
+    /// Registers a long read of this many blocks until the result is dropped; `None`: the read is
+    /// short.
     pub(crate) fn long_read(&self, blocks: u64) -> Option<LongRead<'_>> {
         (blocks > SHORT_BLOCKS).then(|| self.long_reads.begin())
     }
 
-    /// Fills `into` with the bytes at `offset`; `None`: the engine has to.
+    /// Fills `into` with the bytes at `offset`; `None`: the engine has to do it.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8], long: Option<&LongRead<'_>>) -> Option<()> {
         let (found, shelf) = self.find(offset, into.len(), long)?;
         let devices = self.devices(&found)?;
@@ -298,9 +300,9 @@ impl Direct {
         self.end(kit, &found, is_right, shelf)
     }
 
-    /// As [`read`](Self::read), for a buffer that is given away, so that devices read into it. With
-    /// `Some` the buffer is back and filled. With `None` it can be gone: a late device may still
-    /// write to it.
+    /// Does the same as [`read`](Self::read), for a buffer that is given away, so that devices read
+    /// into it. On `Some` the filled buffer is back in `into`. On `None` it can be missing, because
+    /// a late device may still write to it.
     pub(crate) fn read_buffer(
         &self,
         offset: u64,
@@ -318,7 +320,8 @@ impl Direct {
         self.end(kit, &found, is_right, shelf)
     }
 
-    /// Looks up so many bytes at `offset` and chooses their reader; `None`: the engine has to read.
+    /// Looks up `len` bytes at `offset` and chooses the readers for them; `None`: the engine has to
+    /// read.
     fn find(&self, offset: u64, len: usize, long: Option<&LongRead<'_>>) -> Option<(Found, &Shelf)> {
         let first = offset / BLOCK as u64;
         let count = (offset + len as u64).div_ceil(BLOCK as u64) - first;
@@ -333,13 +336,13 @@ impl Direct {
         (found.is_makeable() && fits).then_some((found, shelf))
     }
 
-    /// The device of each stretch.
+    /// Returns the device of each stretch; `None` if one must not be read directly.
     fn devices(&self, found: &Found) -> Option<Vec<Arc<dyn Device>>> {
         found.lookup.stretches.iter().map(|stretch| self.device(stretch.slot)).collect()
     }
 
-    /// Reads all stretches to their spots. True if all was read and matches its checksums. `None`:
-    /// a device is late, and the kit is lost with it.
+    /// Reads all stretches to their spots. True if all were read and match their checksums. `None`:
+    /// a device is late, and the reader keeps its buffers.
     fn fetch(
         &self,
         mut kit: Kit,
@@ -377,7 +380,7 @@ impl Direct {
         }
     }
 
-    /// Puts a kit back, and counts what was read if that was right.
+    /// Puts a reader back. If its blocks were right, counts them.
     fn end(&self, kit: Kit, found: &Found, is_right: bool, shelf: &Shelf) -> Option<()> {
         shelf.readers().free.push(kit);
         for stretch in found.lookup.stretches.iter().filter(|_| is_right) {

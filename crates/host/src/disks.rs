@@ -1,11 +1,11 @@
-//! Which members are on one real disk, and what the loss of a disk costs.
+//! Disks that contain several members of a volume, and the effect of the loss of a disk.
 //!
-//! A code counts devices, and partitions of one disk are several that fail together; so are files
-//! of one file system, and files of one server. The system says which is which: `/sys/dev/block`
-//! has the disk of a partition and of a mapped device, `/proc/self/mountinfo` the source of a file
-//! system. Both are read without a question to any member, so that one that hangs holds up nothing.
-//! A device of several disks (an array, a volume over two) may survive one of them: it counts as a
-//! disk of its own.
+//! A code counts devices, but partitions of one disk fail together; so do files of one file system,
+//! and exports of one server. The system provides the mapping: `/sys/dev/block` has the disk of a
+//! partition and of a mapped device, `/proc/self/mountinfo` the source of a file system. Both are
+//! read without access to a member, so a member that hangs delays nothing. A device on several
+//! disks (an array, a volume over two) may survive the loss of one of them, so it counts as a
+//! separate disk.
 
 use crate::Folder;
 use crate::opening::identity_at;
@@ -19,54 +19,54 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Devices that are on top of one another, at most.
+/// Most layers of devices on top of one another.
 const DEPTH_MOST: usize = 8;
 
-/// Sets of disks that are tried for each number of disks, at most.
+/// Most sets of disks that are tested for each number of disks.
 const SETS_MOST: u64 = 20_000;
 
-/// Fatal sets of disks that are named.
+/// Most fatal sets of disks that are named.
 const NAMED_MOST: usize = 8;
 
 /// The disks of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisksReport {
-    /// By name; members of which the system says nothing are in none.
+    /// The disks, by name. Members whose disk the system does not report are missing.
     pub disks: Vec<DiskReport>,
-    /// Losses of 1, 2, .. disks of a whole volume, up to the code's tolerance; empty where
-    /// no two members share a disk.
+    /// Losses of sets of 1, 2, .. disks from a volume without other losses, up to the code's
+    /// tolerance. Empty if no two members share a disk.
     pub losses: Vec<DiskLosses>,
-    /// One sentence, if disks protect less than devices.
+    /// A sentence, if the volume survives fewer losses of disks than of devices.
     pub warning: Option<String>,
 }
 
-/// Storage that fails as a whole.
+/// A disk, or other storage that fails as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskReport {
-    /// Its name for the system: `sda`, `server HOST`, `file system at /mnt`.
+    /// Its name in the system: `sda`, `server HOST`, `file system at /mnt`.
     pub name: String,
-    /// The model, where the system says it.
+    /// The model, if the system reports it.
     pub model: Option<String>,
-    /// The serial number, where the system says it.
+    /// The serial number, if the system reports it.
     pub serial: Option<String>,
-    /// The members on it.
+    /// The slots of the members on it.
     pub devices: Vec<u32>,
 }
 
-/// Sets of so many disks of a whole volume.
+/// Losses of sets of a certain number of disks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskLosses {
-    /// Disks in a set.
+    /// Number of disks in a set.
     pub disks: u32,
-    /// Sets.
+    /// Number of sets.
     pub sets: u64,
-    /// Those that can fail without loss of data.
+    /// Number of sets whose loss loses no data.
     pub survived: u64,
-    /// Some of those that cannot, by name.
+    /// Some of the other sets, by the names of their disks.
     pub fatal: Vec<Vec<String>>,
 }
 
-/// A disk as the system knows it.
+/// A disk as the system describes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Disk {
     name: String,
@@ -76,20 +76,20 @@ pub(crate) struct Disk {
 
 /// The devices and file systems that the system knows.
 pub(crate) struct System {
-    /// `/sys`, or what stands for it in tests.
+    /// `/sys`, or a replacement in tests.
     sys: PathBuf,
     /// The lines of `/proc/self/mountinfo`.
     mounts: String,
 }
 
 impl System {
-    /// Of this machine, now.
+    /// Reads the devices and file systems of this machine.
     pub(crate) fn here() -> System {
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
         System { sys: "/sys".into(), mounts: String::from_utf8_lossy(&mounts).into_owned() }
     }
 
-    /// Returns the disk of a member, or its server; `None`: it is memory of this process.
+    /// Returns the disk of a member, or its server; `None`: the member is memory of this process.
     pub(crate) fn disk_of(&self, path: &Path, identity: Identity) -> Option<Disk> {
         match identity {
             Identity::Server { .. } => of_server(path),
@@ -106,7 +106,7 @@ impl System {
         found.map_or_else(|_| Disk::named(format!("block device {number}")), |at| of_folder(&at, 0))
     }
 
-    /// Returns the disk of a file system, or what it is mounted from.
+    /// Returns the disk of a file system, or its source.
     fn of_file_system(&self, device: u64) -> Disk {
         let number = number(device);
         if self.sys.join("dev/block").join(&number).exists() {
@@ -122,7 +122,7 @@ impl System {
                 let pool = mount.source.split('/').next().unwrap_or_default();
                 Disk::named(format!("pool {}", plain(pool)))
             }
-            // btrfs has a number of its own, and says which device it is on.
+            // btrfs has a device number of its own; its source is the device that it is on.
             _ if mount.source.starts_with("/dev/") => of_node(mount.source)
                 .map_or_else(|| Disk::named(mount.source.to_string()), |device| self.of_number(device)),
             _ => Disk::named(format!("file system at {}", plain(mount.at))),
@@ -131,7 +131,7 @@ impl System {
 }
 
 impl Folder {
-    /// Judges the disks of a volume of which every device is there. Waits for their file systems.
+    /// Reports the disks of a volume whose devices are all available. Waits for their file systems.
     pub fn disks(&self, geometry: &Geometry) -> DisksReport {
         let system = System::here();
         let disk = |slot: u32| {
@@ -144,13 +144,13 @@ impl Folder {
     }
 }
 
-/// Returns the server of an export: all of it fails together.
+/// Returns the server of an export: all exports of one server fail together.
 fn of_server(path: &Path) -> Option<Disk> {
     let address = ServerAddress::parse(path).ok()?;
     Some(Disk::named(format!("server {}", address.server())))
 }
 
-/// Returns the number of a block device of `/dev`.
+/// Returns the device number of a block device in `/dev`.
 fn of_node(path: &str) -> Option<u64> {
     let found = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
     Some(found.rdev())
@@ -160,7 +160,7 @@ fn is_remote(kind: &str) -> bool {
     kind.starts_with("nfs") || ["cifs", "smb3", "ceph", "9p", "fuse.sshfs"].contains(&kind)
 }
 
-/// A line of mountinfo.
+/// A line of `/proc/self/mountinfo`.
 pub(crate) struct Mount<'m> {
     pub(crate) number: String,
     pub(crate) at: &'m str,
@@ -178,7 +178,7 @@ impl Mount<'_> {
     }
 }
 
-/// Returns a name of mountinfo with its spaces.
+/// Returns a name of mountinfo with its escaped spaces restored.
 pub(crate) fn plain(name: &str) -> String {
     name.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
@@ -190,7 +190,7 @@ fn number(device: u64) -> String {
     format!("{major}:{minor}")
 }
 
-/// Returns the disk that a folder of `/sys` is of, through partitions and mapped devices.
+/// Returns the disk of a device's folder in `/sys`, through partitions and mapped devices.
 fn of_folder(folder: &Path, depth: usize) -> Disk {
     if folder.join("partition").exists()
         && let Some(parent) = folder.parent()
@@ -205,7 +205,7 @@ fn of_folder(folder: &Path, depth: usize) -> Disk {
     }
     let said = |name: &str| {
         let text = fs::read_to_string(folder.join(name)).ok()?;
-        // A page of SCSI has a head of four bytes.
+        // The vital product data of SCSI begin with four bytes that are no text.
         let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
         (!text.is_empty()).then(|| text.to_string())
     };
@@ -220,8 +220,7 @@ impl Disk {
     }
 }
 
-/// Judges what the loss of disks costs a volume; by slot the disk of each member, where it is
-/// known.
+/// Reports the effect of the loss of disks. `members`: by slot, the disk of each member, if known.
 pub(crate) fn judge(bearing: &Bearing, members: &[Option<Disk>]) -> DisksReport {
     let mut on: BTreeMap<&Disk, Vec<u32>> = BTreeMap::new();
     for (slot, disk) in (0..).zip(members) {
@@ -245,7 +244,7 @@ pub(crate) fn judge(bearing: &Bearing, members: &[Option<Disk>]) -> DisksReport 
     DisksReport { disks, losses, warning }
 }
 
-/// Counts sets of so many disks; `None`: there are too many.
+/// Counts the losses of all sets of `count` disks; `None`: there are too many sets.
 fn losses(bearing: &Bearing, disks: &[DiskReport], count: usize) -> Option<DiskLosses> {
     let sets = choose(disks.len() as u64, count as u64);
     (sets <= SETS_MOST).then_some(())?;

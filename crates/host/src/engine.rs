@@ -1,13 +1,14 @@
 //! The engine's thread: performs the volume's actions one after the other, and reports the result
 //! of each to it.
 //!
-//! Everything that changes the volume happens on this thread; others only look up the places of
-//! blocks ([`crate::direct`]). It waits in one place, [`IoPool::wait`]: completions of devices end
-//! the wait, and so do messages, whose sender calls [`IoPool::wake`]. Short computations are done
-//! here, because handing over costs more than they do; long ones by [`Workers`].
+//! Only this thread changes the volume; others only look up the locations of blocks
+//! ([`crate::direct`]). It waits only in [`IoPool::wait`]: completions of devices end the wait, and
+//! so do messages, whose sender calls [`IoPool::wake`]. Short computations are done here, because a
+//! hand-over costs more than they do; [`Workers`] do long ones.
 //!
-//! Invariant: each I/O and computation of the volume is reported to it exactly once. When a device
-//! goes, every I/O pending on it is reported with it; a later answer is dropped.
+//! Invariant: the end of each I/O and computation of the volume is reported to it exactly once.
+//! When a device is lost, every I/O pending on it is reported with it; a later answer of the device
+//! is dropped.
 
 mod claiming;
 mod exchange;
@@ -51,43 +52,44 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// Most bytes of work on the engine's thread: some ten microseconds of arithmetic. A hand-over
-/// there and back costs more than that when processors are busy. With 512 KiB sequential reads
-/// gained 8 %, degraded ones 3 %; half of it leaves the thread to other requests.
+/// Largest computation on the engine's thread, in bytes: some ten microseconds of arithmetic. With
+/// busy processors, the two hand-overs to another thread and back cost more than that. 512 KiB made
+/// sequential reads 8 % faster and degraded reads 3 %; this half of it leaves the thread to other
+/// requests.
 const INLINE_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes whose completions are handled, and mostly verified, before their readers are answered and
-/// new requests begin. Without this limit devices stand idle while all that they returned at once
-/// is verified.
+/// Bytes of completions that are handled, and mostly verified, before their readers are answered
+/// and new requests begin. Without this limit devices would be idle while all data that they
+/// returned at once is verified.
 const TURN_BYTES: u64 = 256 * 1024;
 
-/// Longest time for the devices of a volume that stops to end their operations.
+/// Time limit for devices to end their operations when a volume stops.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Both deadlines while a user waits for the end: that of closing, and that of a silent device
-/// which the volume can spare. It is caught up at the next start. `pantile stop` answers within ten
+/// Time limit for closing, and for a silent device that the volume can spare, while a user waits
+/// for the end. The device is caught up at the next start. So `pantile stop` answers within ten
 /// seconds.
 const HURRIED: Duration = Duration::from_secs(4);
 
-/// Interval of the check for devices with late answers.
+/// Interval of the checks for late devices.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Deadlines after which a single request counts as hanging on a device that answers others.
+/// A single request is hanging after this many deadlines, even if its device answers others.
 const OLDEST_DEADLINES: u32 = 4;
 
-/// Interval at which the volume gets the time.
+/// Interval at which the current time is passed to the volume.
 const TIME_EVERY: Duration = Duration::from_secs(1);
 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(crate) fn unix_time() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs() as i64)
 }
 
-/// Returns why a device is given up, as the others record it.
+/// Returns the reason for giving a device up, as the other devices record it.
 pub(crate) fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
     match error {
         None => (Reason::OPERATOR, 0),
@@ -109,8 +111,8 @@ pub(crate) fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
     }
 }
 
-/// A layer that outlives its device by a moment: when it is gone, so is our share of the device,
-/// even if others hold theirs.
+/// A layer that shows when a device is closed. It is dropped with the pool's last reference to the
+/// device, even if other owners still hold the device.
 struct Share {
     _held: Arc<()>,
 }
@@ -123,86 +125,88 @@ impl Layer for Share {
 
 /// A slot and the device in it.
 pub(crate) struct Member {
-    /// The number in the pool; `None`: there is no device.
+    /// The number of the device in the pool; `None`: the slot has no device.
     number: Option<usize>,
-    /// The numbers of its earlier devices that have not answered all requests.
+    /// Numbers of earlier devices of the slot that have not answered all requests.
     leaving: Vec<usize>,
     device: Weak<()>,
     path: Option<PathBuf>,
     identity: Option<Identity>,
     len_bytes: u64,
-    /// Pending requests, with their beginning.
+    /// Pending requests by token, with their start.
     owes: BTreeMap<u64, Instant>,
     answered_at: Instant,
-    /// Why the last device of this slot was dropped.
+    /// The error for which the last device of this slot was dropped.
     error: Option<DeviceError>,
     shortage: Shortage,
     pace: Pace,
     failed_reads: FailedReads,
-    /// Our claim has been written to it: another's that is there now was written since.
+    /// True if this host's claim was written to the device, so that a claim of another host was
+    /// written later.
     is_claimed: bool,
 }
 
-/// A device of a running volume, as its host sees it.
+/// Report on a device of a running volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberReport {
-    /// Its path; of the last one, if it is gone.
+    /// Its path, or that of the last device of the slot.
     pub path: Option<PathBuf>,
-    /// The system's number of it; of the last one, if it is gone.
+    /// The system's number of the device, or of the last device of the slot.
     pub identity: Option<Identity>,
-    /// True if there is a device.
+    /// True if the slot has a device.
     pub attached: bool,
     /// True if it is to be taken out because too many of its reads failed.
     pub fails_reads: bool,
     /// Its length.
     pub len_bytes: u64,
-    /// Why it was given up, or what it is short of.
+    /// The error for which it was given up, or its present shortage.
     pub error: Option<DeviceError>,
     /// True if a request waits for space or memory on it.
     pub is_short: bool,
-    /// Duration of its last reads, if it has read enough.
+    /// Durations of its last reads, if there were enough.
     pub reads: Option<Latency>,
-    /// Duration of its last writes.
+    /// Durations of its last writes, if there were enough.
     pub writes: Option<Latency>,
-    /// Duration of a read now, divided by that of the others, so that reads avoid it; 1: they do
-    /// not.
+    /// Duration of its reads divided by that of the other devices, if reads avoid it; otherwise 1.
     pub times_as_long: u32,
-    /// It is called slow: it has been far slower than the others for long.
+    /// Set if it has been far slower than the other devices for so long that it is reported as
+    /// slow.
     pub slow: Option<Slow>,
 }
 
-/// A running volume at one moment.
+/// State of a running volume at one moment.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Status of the volume.
     pub status: Status,
-    /// Devices and known bad content that flushed data depend on.
+    /// Losses of devices and known bad content that affect flushed data.
     pub standing: Standing,
-    /// Epochs that are open.
+    /// Open epochs.
     pub epochs: Vec<EpochReport>,
     /// The devices, by slot.
     pub members: Vec<MemberReport>,
-    /// Bytes a second that rebuild and scrub may read and write.
+    /// Bytes a second that rebuild and scrub may read and write; `None`: no limit.
     pub throttle_bytes_per_s: Option<u64>,
-    /// Blocks of memory that the engine holds.
+    /// Number of blocks in the engine's memory.
     pub blocks_in_memory: usize,
-    /// Bytes that all of it may have in buffers.
+    /// Limit of all buffers of the volume, in bytes.
     pub memory_bytes_max: u64,
-    /// Bytes in buffers: of writes, reads, rebuild and scrub, and those kept for reuse.
+    /// Bytes in buffers: of writes, reads, rebuild and scrub, including those kept for reuse.
     pub memory_bytes: u64,
-    /// Stripes patched in place since it was opened; `None`: patches are not allowed.
+    /// Number of stripes patched in place since the volume was opened; `None`: patches are not
+    /// allowed.
     pub patched_stripes: Option<u64>,
-    /// Blocks that readers took from devices themselves; the status counts them, too.
+    /// Number of blocks read directly by readers; the status counts them, too.
     pub blocks_read_directly: u64,
-    /// I/O under way.
+    /// Number of I/Os under way.
     pub ios: usize,
-    /// Of rebuild and scrub that waits for its turn; among `ios`.
+    /// Number of these I/Os of rebuild and scrub that wait for the throttle.
     pub ios_waiting: usize,
-    /// Computations under way.
+    /// Number of computations under way.
     pub computations: usize,
 }
 
-/// The engine and everything that it needs.
+/// The engine: the volume, its devices, its memory and its clients.
 pub(crate) struct Engine {
     volume: Arc<SharedVolume>,
     direct: Arc<Direct>,
@@ -226,7 +230,7 @@ pub(crate) struct Engine {
     /// True if a caller waits for the end of the volume.
     hurries: bool,
     looked_at: Instant,
-    /// Time at which the volume last got the time.
+    /// Time of the last call that passed the current time to the volume.
     told_time_at: Instant,
     opened: Option<Answer<()>>,
     stop: bool,
@@ -306,8 +310,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The life of the engine's thread. When it ends the devices are closed, but for those that
-    /// hang.
+    /// Runs the engine's thread. At its end all devices are closed, except those that hang.
     pub(crate) fn run(mut self) {
         let (mut messages, mut completions) = (VecDeque::new(), Vec::new());
         let mut landed: VecDeque<Completion> = VecDeque::new();
@@ -321,7 +324,7 @@ impl Engine {
                 break;
             }
             let deadline = self.timers(Instant::now());
-            // A timer may have given the volume something to say.
+            // A timer may have generated actions of the volume.
             self.perform();
             match landed.is_empty() {
                 true => self.pool.wait(&mut completions, deadline),
@@ -339,14 +342,14 @@ impl Engine {
         self.inbox.close();
         let mut devices = Vec::new();
         for (slot, member) in (0..).map(Slot).zip(&mut self.members) {
-            // A device that was exchanged a moment ago holds the one that took its place.
+            // A device that was just exchanged holds the new device open.
             member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
             if let Some(number) = member.number.take() {
                 self.direct.detach(slot);
                 self.pool.detach(number);
                 devices.push(member.device.clone());
             } else if member.fell_short() {
-                // It was given up a moment ago, perhaps, and answers.
+                // A device that was given up a moment ago may still answer and be closed.
                 devices.push(member.device.clone());
             }
         }
@@ -374,7 +377,7 @@ impl Engine {
                 self.volume.handle(Event::Computed(job, result));
             }
             Message::Call(call) => {
-                // A report shows the state after all that can begin has begun.
+                // A report shows the state after all possible actions have begun.
                 self.perform();
                 call(self);
             }
@@ -401,8 +404,8 @@ impl Engine {
         self.clients.insert(id, answer);
     }
 
-    /// Reads from a volume without epochs: from what was read ahead, if it was, and reads ahead
-    /// behind it.
+    /// Reads blocks of a volume without epochs, from a read-ahead if there is one, and reads ahead
+    /// of the next request.
     fn read(&mut self, first: UserBlock, count: u32, answer: Answer<Vec<Option<Block>>>) {
         let early = self.ahead.take(first, count);
         if early.is_some() {
@@ -410,7 +413,7 @@ impl Engine {
         }
         match early {
             Some(Early::There(blocks)) => {
-                // Somebody has asked all the same.
+                // The answered request counts, although the volume did not get it.
                 self.rest.asked(true);
                 answer.give(Ok(blocks));
             }
@@ -443,7 +446,7 @@ impl Engine {
         self.opened.take().into_iter().for_each(|answer| answer.give(result.clone()));
     }
 
-    /// Does what the volume wants, until it wants nothing.
+    /// Performs the actions of the volume until there are none.
     fn perform(&mut self) {
         loop {
             while let Some(action) = self.volume.next_action() {
@@ -481,7 +484,7 @@ impl Engine {
                 self.begin(io, slot, Op::Flush, Urgency::User);
             }
             Action::Compute { job, work } => {
-                // Devices work meanwhile.
+                // I/O is started before the computations, so that devices work meanwhile.
                 self.begin_wanted();
                 let task = Task::new(self.geometry.volume, work, |operand| self.table.operand(operand));
                 self.compute(job, task);
@@ -504,8 +507,8 @@ impl Engine {
         }
     }
 
-    /// Has another thread do a computation. If that panics so does the engine: what waits for it
-    /// would wait for ever.
+    /// Gives a computation to another thread. If it panics, so does the engine: a request that
+    /// depends on its result would wait for ever.
     fn give(&self, job: impl FnOnce() -> Vec<Message> + Send + 'static) {
         let inbox = self.inbox.clone();
         self.workers.give(move || match catch_unwind(AssertUnwindSafe(job)) {
@@ -536,8 +539,8 @@ impl Engine {
         }
     }
 
-    /// Gives the volume the time, to a second or two, instead of a look at the clock for each
-    /// event.
+    /// Passes the current time to the volume, accurate to a second or two. This replaces a read of
+    /// the clock for each event.
     fn tell_time(&mut self, now: Instant) {
         if now.saturating_duration_since(self.told_time_at) >= TIME_EVERY {
             self.told_time_at = now;
@@ -545,7 +548,8 @@ impl Engine {
         }
     }
 
-    /// Gives a device up: the volume gets that, and an end of each request pending on the device.
+    /// Gives a device up: reports that, and the end of each request pending on the device, to the
+    /// volume.
     fn drop_device(&mut self, slot: Slot, error: Option<DeviceError>) {
         let (reason, errno) = reason_of(error.as_ref());
         self.drop_device_for(slot, reason, errno, error);
@@ -568,7 +572,7 @@ impl Engine {
         self.flights.forget_ended();
     }
 
-    /// Does what is due, and says when it is to be called again.
+    /// Does all work that is due, and returns the time of the next call.
     fn timers(&mut self, now: Instant) -> Instant {
         self.begin_background(now);
         while let Some(request) = self.flights.next_again(now) {
@@ -595,7 +599,7 @@ impl Engine {
         others.fold(next.min(idle_at), Instant::min)
     }
 
-    /// Tells the volume that no client asks; returns the time of the next look.
+    /// Reports to the volume that no client has requests; returns the time of the next check.
     fn look_whether_idle(&mut self, now: Instant) -> Instant {
         let is_asked = !self.clients.is_empty() || self.opened.is_some();
         let (is_idle, next) = self.rest.is_idle(now, self.direct.all_blocks_read(), is_asked);
@@ -645,14 +649,14 @@ impl Engine {
         self.stop = true;
     }
 
-    /// The operator says that a device has failed.
+    /// Gives a device up that the operator has declared failed.
     pub(crate) fn fail(&mut self, slot: Slot) -> Result<(), HostError> {
         self.known(slot)?;
         self.drop_device(slot, None);
         Ok(())
     }
 
-    /// A device comes into a slot that has none.
+    /// Puts a device into an empty slot.
     pub(crate) fn attach(
         &mut self,
         slot: Slot,
@@ -679,19 +683,19 @@ impl Engine {
         self.volume.handle(Event::Scrub(what));
     }
 
-    /// A person knows of a device's errors.
+    /// Clears the errors of a device, which the operator has seen.
     pub(crate) fn clear_errors(&mut self, slot: Slot) -> Result<(), HostError> {
         self.known(slot)?;
         self.volume.handle(Event::ClearErrors(slot));
         Ok(())
     }
 
-    /// Keeps an event that the host alone knows.
+    /// Records an event that only the host knows.
     pub(crate) fn note_event(&mut self, slot: Option<Slot>, what: EventKind, (reason, errno): (Reason, i32)) {
         self.volume.handle(Event::Happened { slot, what, reason, errno });
     }
 
-    /// Puts away what serves only a volume that goes on; the next flush waits for it.
+    /// Ends work that only a running volume needs; the next flush waits for it.
     pub(crate) fn settle(&mut self) {
         self.volume.handle(Event::Settle);
     }
@@ -706,8 +710,8 @@ impl Engine {
         self.volume.is_clean()
     }
 
-    /// Gives the volume a request. It answers when its next action is taken, so the caller may note
-    /// its client afterwards.
+    /// Passes a request to the volume. The volume answers only when its next action is taken, so
+    /// the caller may register the client afterwards.
     fn tell(&mut self, request: Request) -> RequestId {
         let id = self.rest.asked(matches!(request, Request::Read { .. }));
         self.volume.handle(Event::Request(id, request));
@@ -729,7 +733,7 @@ impl Engine {
         self.clients.insert(id, answer);
     }
 
-    /// Ends an epoch by its policy: the client that began it is gone.
+    /// Ends an epoch by its policy, because the client that began it is gone.
     pub(crate) fn leave_epoch(&mut self, epoch: EpochId) {
         if let Some(seal) = self.epochs.seals(epoch) {
             self.by_policy(epoch, seal);
@@ -740,11 +744,11 @@ impl Engine {
         self.epochs.closing(epoch);
         let request = if seal { Request::End { epoch } } else { Request::Abort { epoch } };
         let id = self.tell(request);
-        // If it cannot be sealed, no client is left to write the lost data again.
+        // If it cannot be sealed, it is aborted: no client is left to write the lost data again.
         self.epochs.closed_by_policy(id, epoch, seal);
     }
 
-    /// Parity for what is old, and an end for those that have been silent.
+    /// Writes parity that has been pending for too long, and ends epochs without requests.
     fn look_at_epochs(&mut self, now: Instant) {
         if self.epochs.is_empty() {
             return;

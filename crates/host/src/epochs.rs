@@ -1,4 +1,4 @@
-//! Epochs of delayed parity, for writers of checkpoints, and the clock that the engine lacks.
+//! Epochs of delayed parity, for writers of checkpoints, and their time limits.
 //!
 //! ```no_run
 //! # fn write(handle: &pantile_host::Handle, bytes: &[u8]) -> Result<(), pantile_host::HostError> {
@@ -9,8 +9,8 @@
 //! # }
 //! ```
 //!
-//! The engine counts writes; this module gives the counts times. Parity that is pending for longer
-//! than an epoch allows is written, and an epoch without requests is sealed or aborted.
+//! The engine only counts writes; this module adds times. Parity that is pending for longer than an
+//! epoch allows is written, and an epoch without requests is sealed or aborted.
 
 use crate::inbox::Answer;
 use crate::memory::BLOCK;
@@ -21,34 +21,35 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-/// Default limit of the data whose parity is pending.
+/// Default limit of the data whose parity is pending, in bytes.
 const OWED_BYTES_MAX: u64 = 256 << 20;
 
-/// Times that are kept of an epoch's writes.
+/// Most times of writes that are recorded of an epoch.
 const SAMPLES: usize = 4096;
 
-/// The end of an epoch that its owner does not end.
+/// The way in which an epoch ends if its owner does not end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnTimeout {
-    /// It is sealed as it is, or aborted if that fails.
+    /// It is sealed, or aborted if that fails.
     Seal,
-    /// It leaves everything as it was.
+    /// It is aborted: the state before it is restored.
     Abort,
 }
 
 /// Range, limits and policy of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochOptions {
-    /// Offset and length in bytes; `None`: the volume. It holds whole stripes.
+    /// Offset and length in bytes, extended to whole stripes; `None`: the whole volume.
     pub range: Option<(u64, u64)>,
-    /// Bytes of data whose parity may be pending; above it writers wait until parity is written.
+    /// Most bytes of data whose parity may be pending; above it writers wait until parity is
+    /// written.
     pub owed_bytes_max: u64,
-    /// Age of pending parity that is written in advance.
+    /// Age at which pending parity is written in advance; `None`: no limit.
     pub age_max: Option<Duration>,
-    /// Time without a request after which it ends by its policy.
+    /// Time without a request after which the epoch ends by its policy; `None`: no limit.
     pub idle_max: Option<Duration>,
-    /// Its end then, and when the program that began it has gone.
+    /// Policy: the way in which the epoch ends then, or when the program that began it has gone.
     pub on_timeout: OnTimeout,
 }
 
@@ -64,7 +65,7 @@ impl Default for EpochOptions {
     }
 }
 
-/// An open epoch: reads, writes and flushes of its [`Handle`] are within it. Dropped without an
+/// An open epoch: reads, writes and flushes of its [`Handle`] belong to it. When dropped without an
 /// end, it is aborted.
 pub struct Epoch {
     inner: Handle,
@@ -80,21 +81,21 @@ impl Epoch {
         Epoch { inner, id, offset, len, closed: false }
     }
 
-    /// Its name, for other programs that write in it ([`Handle::within`]).
+    /// Returns its id, with which other programs can write in it ([`Handle::within`]).
     pub fn id(&self) -> EpochId {
         self.id
     }
 
-    /// Offset and length of its range.
+    /// Returns offset and length of its range in bytes.
     pub fn range(&self) -> (u64, u64) {
         (self.offset, self.len)
     }
 
-    /// Writes the pending parity and seals the epoch: all of it survives a crash and becomes
-    /// visible to all readers, or nothing.
+    /// Writes the pending parity and seals the epoch: either all of its writes survive a crash and
+    /// become visible to all readers, or none.
     ///
-    /// Errors: `EpochLost` with the ranges lost with a device; the epoch is open again, to be
-    /// written there or aborted.
+    /// Errors: `EpochLost` with the ranges that were lost with a device. The epoch stays open:
+    /// write these ranges again, or abort it.
     pub fn end(&mut self) -> Result<(), HostError> {
         self.inner.close_epoch(self.id, true)?;
         self.closed = true;
@@ -107,7 +108,7 @@ impl Epoch {
         self.inner.close_epoch(self.id, false)
     }
 
-    /// Drops this value, but not the epoch.
+    /// Drops this value, but leaves the epoch open.
     pub fn detach(mut self) -> EpochId {
         self.closed = true;
         self.id
@@ -131,7 +132,7 @@ impl Drop for Epoch {
     }
 }
 
-/// The request for a new epoch.
+/// Parameters of a new epoch.
 pub(crate) struct EpochWish {
     pub(crate) first: UserBlock,
     pub(crate) count: u64,
@@ -147,24 +148,24 @@ pub(crate) struct Rules {
     pub(crate) on_timeout: OnTimeout,
 }
 
-/// An epoch at one moment.
+/// State of an epoch at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EpochReport {
     /// Its number.
     pub epoch: u64,
-    /// Its first byte.
+    /// The offset of its range in bytes.
     pub offset: u64,
-    /// Its length.
+    /// The length of its range in bytes.
     pub len_bytes: u64,
     /// `beginning`, `open`, `ending` or `sealing`.
     pub state: String,
-    /// Stripes that it has written.
+    /// Number of stripes that it has written.
     pub stripes: u64,
-    /// Those of them whose parity is pending.
+    /// Number of these stripes whose parity is pending.
     pub owed_stripes: u64,
-    /// Data in them: the most that the loss of a device can cost.
+    /// Bytes of data in these stripes: the most that the loss of a device can cost.
     pub owed_bytes: u64,
-    /// Limit of these data.
+    /// Limit of `owed_bytes`.
     pub owed_bytes_max: u64,
     /// Seconds since the oldest write whose parity is pending; none: no parity is.
     pub oldest_s: Option<u64>,
@@ -172,9 +173,9 @@ pub struct EpochReport {
     pub idle_s: u64,
     /// Seconds without a request after which it ends by its policy.
     pub idle_max_s: Option<u64>,
-    /// Its end then.
+    /// The way in which it ends then.
     pub on_timeout: OnTimeout,
-    /// Stripes whose parity was written and then not needed.
+    /// Number of stripes whose parity was written in advance and then not needed.
     pub wasted_stripes: u64,
     /// Ranges lost with devices before their parity was written.
     pub lost: Vec<LostRange>,
@@ -183,9 +184,9 @@ pub struct EpochReport {
 /// A range that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostRange {
-    /// Its first byte.
+    /// Its offset in bytes.
     pub offset: u64,
-    /// Its length.
+    /// Its length in bytes.
     pub len_bytes: u64,
 }
 
@@ -201,19 +202,20 @@ pub(crate) fn lost_ranges(ranges: &[(UserBlock, u64)]) -> Vec<LostRange> {
 struct Watch {
     rules: Rules,
     last: Instant,
-    /// Times and numbers of the newest writes then, the oldest first.
+    /// Observations of the epoch, the oldest first: a time, and the number of its newest write
+    /// then.
     samples: VecDeque<(Instant, u64)>,
     closing: bool,
 }
 
 type Begun = Answer<(EpochId, UserBlock, u64)>;
 
-/// The clock of all epochs.
+/// The time limits of all epochs.
 #[derive(Default)]
 pub(crate) struct Watches {
     beginning: BTreeMap<RequestId, (Rules, Begun)>,
     open: BTreeMap<EpochId, Watch>,
-    /// Ends by policy, which no caller waits for.
+    /// Ends of epochs by policy: no caller waits for these requests. True: to be sealed.
     by_policy: BTreeMap<RequestId, (EpochId, bool)>,
     hopeless: Vec<EpochId>,
 }
@@ -234,7 +236,7 @@ impl Watches {
         answer.give(Ok((epoch, first, count)));
     }
 
-    /// Takes a failure of a begin, or of an end by policy; returns any other.
+    /// Handles the failure of a beginning, or of an end by policy; returns any other failure.
     pub(crate) fn not_begun(&mut self, id: RequestId, failure: Failure) -> Option<Failure> {
         if let Some((_, answer)) = self.beginning.remove(&id) {
             answer.give(Err(HostError::Failed(failure)));
@@ -273,15 +275,15 @@ impl Watches {
         std::mem::take(&mut self.hopeless)
     }
 
-    /// True if an epoch is to be sealed when its owner has gone; `None`: no such epoch, or it is
-    /// ending.
+    /// Returns true if an epoch is to be sealed when its owner has gone; `None`: there is no such
+    /// epoch, or it is ending.
     pub(crate) fn seals(&self, epoch: EpochId) -> Option<bool> {
         let watch = self.open.get(&epoch).filter(|watch| !watch.closing)?;
         Some(watch.rules.on_timeout == OnTimeout::Seal)
     }
 
-    /// Notes the progress of each epoch. Returns those with a write that is too old, each with the
-    /// number of the newest such write.
+    /// Records the progress of each epoch. Returns the epochs with a write that is too old, each
+    /// with the number of its newest such write.
     pub(crate) fn aged(&mut self, open: &[EpochStatus], now: Instant) -> Vec<(EpochId, u64)> {
         self.open.retain(|epoch, _| open.iter().any(|status| status.epoch == *epoch));
         let mut aged = Vec::new();
@@ -291,8 +293,8 @@ impl Watches {
                 watch.samples.push_back((now, status.newest));
             }
             let oldest = status.oldest.unwrap_or(u64::MAX);
-            // The age of the oldest write is that of the first sample that has it; earlier samples
-            // are dropped.
+            // The first sample whose number is not below the oldest pending write gives that
+            // write's age. Earlier samples are dropped.
             while watch.samples.front().is_some_and(|&(_, newest)| newest < oldest) && watch.samples.len() > 1
             {
                 watch.samples.pop_front();
@@ -309,7 +311,7 @@ impl Watches {
         aged
     }
 
-    /// Returns the epochs without a request for too long; true: to be sealed.
+    /// Returns the epochs that had no request for too long; true: to be sealed.
     pub(crate) fn silent(&self, now: Instant) -> Vec<(EpochId, bool)> {
         let is_silent = |watch: &Watch| {
             let silent = now.saturating_duration_since(watch.last);

@@ -1,4 +1,4 @@
-//! Why a request to a running volume is not done.
+//! Errors of a running volume and of requests to it.
 
 use crate::epochs::lost_ranges;
 use crate::memory::BLOCK;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Why a volume does not run, or a request to it is not done.
+/// Reason why a volume does not run, or a request to it fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostError {
     /// The volume could not be opened.
@@ -18,54 +18,53 @@ pub enum HostError {
     Failed(Failure),
     /// The range reaches beyond the end.
     OutOfRange {
-        /// The first byte behind what was asked for.
+        /// The first byte behind the requested range.
         end_bytes: u64,
         /// The length of the volume.
         len_bytes: u64,
     },
     /// The engine has stopped.
     Stopped,
-    /// Another host has claimed the volume while it was opened, by any path to its devices.
+    /// Another host has claimed the volume while it was opened here, by any path to its devices.
     Taken {
-        /// Their host.
+        /// The other host.
         host: String,
-        /// Their process there.
+        /// The number of the process there.
         process: u32,
     },
-    /// No memory became free in time: the devices are too slow for what is written to them, or
-    /// hang.
+    /// No memory became free in time: the devices are too slow for the writes, or hang.
     NoMemory {
-        /// The bound on memory for writes under way.
+        /// The limit of memory for writes, in bytes.
         max_bytes: usize,
     },
-    /// A thread could not be made.
+    /// A thread could not be started.
     Thread {
         /// Number of the system's error.
         errno: i32,
     },
     /// A device could not be used.
     Device(DeviceError),
-    /// Devices without which the volume cannot be opened are full. None of them was given up.
+    /// Devices that the volume needs to be opened have no space left. None of them was given up.
     NoRoom {
-        /// The full devices, with their paths.
+        /// The devices without space, with their paths.
         devices: Vec<(Slot, Option<PathBuf>)>,
-        /// The error of one of them.
+        /// The error of one of these devices.
         error: DeviceError,
     },
     /// A device is shorter than its slot needs.
     TooShort {
         /// The slot.
         slot: Slot,
-        /// Bytes that it has.
+        /// Its length in bytes.
         have: u64,
-        /// Bytes that it needs.
+        /// The needed length in bytes.
         need: u64,
     },
     /// There is no such slot.
     NoSuchSlot {
         /// The slot.
         slot: Slot,
-        /// How many there are.
+        /// The number of slots.
         slots: usize,
     },
     /// The slot has no device.
@@ -214,8 +213,8 @@ impl fmt::Display for HostError {
 
 impl std::error::Error for HostError {}
 
-/// Where the file system of a file is mounted; `None`: it is a block device, or cannot be looked
-/// at.
+/// Returns the mount point of the file system of a file; `None`: the path is a block device, or
+/// cannot be examined.
 fn file_system_of(path: &Path) -> Option<PathBuf> {
     let path = std::fs::canonicalize(path).ok()?;
     let found = std::fs::metadata(&path).ok()?;

@@ -1,4 +1,5 @@
-//! Errors of a volume in a folder: their text, with the command that helps, and their exit status.
+//! Errors of a volume in a folder: each has a text, which names the command that helps, and an exit
+//! status.
 
 use crate::HostError;
 use crate::text::quoted;
@@ -17,52 +18,52 @@ const NO_SPACE: [i32; 3] = [27, 28, 122];
 /// An error of a folder or its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FolderError {
-    /// There is no volume.
+    /// The folder contains no volume.
     NotAVolume {
         /// The folder.
         folder: PathBuf,
     },
-    /// There is something already.
+    /// The folder is not empty.
     NotEmpty {
         /// The folder.
         folder: PathBuf,
     },
-    /// A file has the name of the folder.
+    /// The path of the folder is that of a file.
     IsAFile {
         /// The file.
         path: PathBuf,
     },
-    /// Devices that the folder of another user names are not formatted.
+    /// The folder belongs to another user, so the devices that it names are not formatted.
     OfAnother {
         /// The folder.
         path: PathBuf,
-        /// The number of its owner.
+        /// The user id of the owner.
         owner: u32,
     },
-    /// Another process has it.
+    /// Another process has locked the folder.
     Busy {
         /// The folder.
         folder: PathBuf,
     },
     /// A file could not be used.
     File {
-        /// The verb for the message: "cannot {verb} path".
+        /// The verb of the message: "cannot {verb} path".
         verb: &'static str,
         /// The file.
         path: PathBuf,
         /// Number of the system's error.
         errno: i32,
     },
-    /// A line of the configuration has no meaning.
+    /// A line of the configuration is invalid.
     Config {
         /// The file.
         path: PathBuf,
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
         /// The expected text.
         expected: &'static str,
     },
-    /// A path that the configuration cannot hold.
+    /// The configuration cannot represent this path.
     Path {
         /// The path.
         path: PathBuf,
@@ -71,9 +72,9 @@ pub enum FolderError {
     Device(DeviceError),
     /// The volume did not open, or does not run.
     Host(HostError),
-    /// The numbers cannot be those of a volume.
+    /// The format has no volume with these numbers.
     Format(FormatError),
-    /// The code cannot be made.
+    /// The code cannot be constructed.
     Code(CodeError),
     /// The proved tolerance of the code is less than its claim.
     NotProved {
@@ -88,218 +89,219 @@ pub enum FolderError {
     StudyOnly(StudyOnly),
     /// A wrong number of devices.
     DeviceCount {
-        /// Of which code.
+        /// The spec of the code.
         spec: String,
         /// Devices given.
         have: usize,
         /// Devices needed.
         need: usize,
     },
-    /// Devices too short for the smallest volume.
+    /// A device is too short for the smallest volume of this code.
     TooShort {
-        /// The shortest.
+        /// The path of the shortest device.
         path: PathBuf,
         /// Its length.
         have: u64,
         /// Bytes needed.
         need: u64,
     },
-    /// A device too short for a volume that is there.
+    /// A device is too short for a volume that exists.
     TooShortFor {
         /// The device.
         path: PathBuf,
-        /// The slot that it is for; none: it is to be a spare.
+        /// The slot that it is meant for; none: it is meant as a spare.
         slot: Option<Slot>,
         /// Its length.
         have: u64,
         /// Bytes needed.
         need: u64,
     },
-    /// The volume cannot be held to so little memory.
+    /// The limit of memory is below the minimum of this volume.
     TooLittleMemory {
         /// Bytes allowed.
         have: u64,
         /// Bytes needed.
         need: u64,
     },
-    /// A device is part of a volume.
+    /// A device is already part of a volume.
     HoldsVolume {
         /// The device.
         path: PathBuf,
         /// The volume.
         volume: VolumeId,
-        /// Its name.
+        /// The name of the volume.
         name: String,
     },
-    /// A device is not empty.
+    /// A device already contains data.
     HoldsData {
         /// The device.
         path: PathBuf,
-        /// Its file system or partition table, where the magic number is known.
+        /// The file system or partition table on it, if its magic number is known.
         holds: Option<String>,
     },
-    /// No device that was given has a superblock.
+    /// None of the given devices has a superblock.
     NoSuperblockLeft,
-    /// The volume is open to be read only, and an order would write.
+    /// The order would write, but the volume is open read-only.
     ReadOnly,
-    /// No device of the volume could be found.
+    /// None of the volume's devices could be found.
     NoDevices {
         /// The folder.
         folder: PathBuf,
-        /// Problem of the first, if the folder names one.
+        /// The problem of the first device, if the folder names one.
         why: Option<String>,
     },
-    /// None of the devices given is one of a volume.
+    /// None of the given devices belongs to a volume.
     NothingFound {
-        /// Problem of the first, if one was given.
+        /// The first device and its problem, if one was given.
         first: Option<(PathBuf, String)>,
     },
-    /// The code that the superblock names has other equations here.
+    /// The code that the spec of the superblock names has other equations in this program.
     OtherCode {
         /// Its spec.
         spec: String,
     },
-    /// The superblock is of a volume that this program does not make.
+    /// The superblock has numbers with which this program makes no volume.
     OtherNumbers {
         /// The device.
         path: PathBuf,
     },
-    /// The text of the volume's code, which no family names, is whole on none of the devices.
+    /// The text of the volume's code, which no family names, is intact on none of the devices.
     NoDefinition {
-        /// Those that were looked at.
+        /// The devices that were read.
         devices: Vec<PathBuf>,
     },
-    /// Devices of several volumes were given.
+    /// The given devices belong to several volumes.
     SeveralVolumes {
-        /// One of them.
+        /// One of the volumes.
         first: VolumeId,
-        /// Another.
+        /// Another of the volumes.
         second: VolumeId,
     },
-    /// Two devices say that they are the same one, and neither is known to be the newer.
+    /// Two devices have superblocks of the same slot, and neither is known to be newer.
     SlotTwice {
         /// The slot.
         slot: Slot,
-        /// One.
+        /// One of the devices.
         first: PathBuf,
-        /// The other.
+        /// The other device.
         second: PathBuf,
     },
-    /// A device was to be taken out without which data could not be read.
+    /// Data could not be read without a device that was to be removed.
     WouldLose {
         /// Its slot.
         slot: Slot,
-        /// True if the equations tolerate it: only blocks in the log, or stripes bad on other
-        /// devices, would be lost.
+        /// True if the equations of the code tolerate the loss. Then only blocks in the log, or
+        /// stripes that are bad on other devices, would be lost.
         bears: bool,
-        /// Stripes that could not be read because other devices are bad there.
+        /// Stripes that would be unreadable because other devices are bad there.
         stripes: u64,
-        /// Blocks in the log that could not be read.
+        /// Blocks in the log that would be unreadable.
         log_blocks: u64,
-        /// Devices that can be taken out instead.
+        /// Devices that can be removed instead.
         instead: Vec<Slot>,
     },
-    /// A whole device was to be taken out, and there is none to spare.
+    /// An intact device was to be removed, and no further device can be spared.
     Needed {
         /// Its slot.
         slot: Slot,
     },
-    /// No copy is to take the place of a device, so that none can be cancelled.
+    /// The device is not being replaced, so there is no copy to cancel.
     NotReplaced {
         /// Its slot.
         slot: Slot,
     },
-    /// The replacement of a device was cancelled, and a device has not answered since.
+    /// The replacement of a device was cancelled, and one of both devices has not answered since.
     BeingReplaced {
         /// Its slot.
         slot: Slot,
         /// The new device.
         by: PathBuf,
     },
-    /// A device was to be brought back to a volume that cannot be opened, and is not that device.
+    /// A device was to be brought back to a volume that cannot be opened, but another device is at
+    /// its path.
     NotThatDevice {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// The expected slot.
         slot: Slot,
         /// The slot found, if it is a device of the volume.
         found: Option<Slot>,
     },
-    /// A device that is being made a copy of one of the volume.
+    /// The device is already under construction as the copy of a member.
     BecomesDevice {
-        /// It.
+        /// The path of the device.
         path: PathBuf,
         /// The slot that it takes.
         slot: Slot,
     },
-    /// A device that the volume has already was to be put in.
+    /// The device already belongs to the volume.
     OwnDevice {
-        /// Where it is.
+        /// The path of the device.
         path: PathBuf,
         /// Its slot; none: it is a spare.
         slot: Option<Slot>,
     },
-    /// A relative path, which the server would resolve from another folder.
+    /// The path is relative: the server would resolve it from another folder.
     RelativePath {
         /// The path given.
         path: PathBuf,
     },
-    /// A spare that the volume does not have.
+    /// The volume has no such spare.
     NoSuchSpare {
         /// The path given.
         path: PathBuf,
-        /// Those that it has.
+        /// The spares of the volume.
         spares: Vec<PathBuf>,
     },
-    /// Devices that are here lack writes from while they were lost, and too few others are here.
+    /// Too few devices are available: some of them lack writes from while they were lost.
     Lacking {
-        /// Those that are here.
+        /// The available devices that lack writes.
         here: Vec<Slot>,
-        /// Those that are not.
+        /// The missing devices.
         gone: Vec<Slot>,
     },
-    /// More devices are lost than the volume tolerates, so that a new one in the place of one of
-    /// them loses what only that one holds.
+    /// More devices are lost than the volume tolerates. A new device in place of a lost one would
+    /// make the loss of its data permanent.
     NeedsTheOld {
         /// The lost device.
         slot: Slot,
     },
-    /// The volume has failed, and could not be opened from the devices that are here.
+    /// The volume has failed, and could not be opened from the available devices.
     HasFailed {
-        /// Why not.
+        /// The reason.
         why: Box<FolderError>,
     },
-    /// The server listens and does not answer.
+    /// The server accepts connections but does not answer.
     NoAnswer {
         /// The volume's folder.
         folder: PathBuf,
-        /// How long nothing came.
+        /// How long the caller waited.
         after: Duration,
     },
-    /// A rotated placement of columns that cannot change places.
+    /// The code does not permit a rotated placement, because its columns are not interchangeable.
     CannotRotate {
         /// The code.
         spec: String,
     },
-    /// Room for larger epochs than a record can end.
+    /// The requested room for epochs exceeds that of one record, which ends an epoch.
     EpochsTooLarge {
-        /// Bytes of the epochs.
+        /// Bytes requested for epochs.
         epoch_bytes: u64,
-        /// Bytes that a record can end.
+        /// Most bytes that one record can end.
         most_bytes: u64,
     },
-    /// An order for a scrub, and there is none.
+    /// There is no scrub for this order.
     NoScrub,
-    /// A volume has as many spares as it can.
+    /// The volume already has the maximum number of spares.
     TooManySpares,
-    /// A volume of more stripes than there are numbers for.
+    /// The volume would have more stripes than the format can number.
     TooLarge {
-        /// Bytes asked for.
+        /// Requested bytes.
         user_bytes: u64,
-        /// Approximate most bytes that a volume of this code holds.
+        /// Approximate maximum of a volume of this code in bytes.
         most_bytes: u64,
     },
-    /// A number that no device has.
+    /// No device has this number.
     NoSuchDevice {
         /// The number given.
         device: u32,
@@ -308,20 +310,20 @@ pub enum FolderError {
     },
 }
 
-/// Kind of an error, for exit statuses.
+/// Kind of an error; it determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// The order or the input is wrong.
     Input,
-    /// The machine did not do what was asked.
+    /// The system or a device failed.
     System,
-    /// More is lost than the code tolerates.
+    /// More devices are lost than the code tolerates.
     Losses,
 }
 
 impl FolderError {
-    /// Returns its kind.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> FaultKind {
         match self {
             FolderError::Host(HostError::Open(
@@ -370,7 +372,7 @@ impl FolderError {
 
     pub(crate) fn file(verb: &'static str, path: &Path, error: &std::io::Error) -> FolderError {
         use std::io::ErrorKind;
-        // An error that no system call gave has no number: the nearest one.
+        // An error without a system call has no number: the nearest one is chosen.
         let errno = error.raw_os_error().unwrap_or(match error.kind() {
             ErrorKind::InvalidInput => 22,   // EINVAL
             ErrorKind::InvalidData => 74,    // EBADMSG

@@ -1,7 +1,7 @@
-//! All volumes on the block devices of this machine, or in the files of a folder.
+//! Search for all volumes on the block devices of this machine, or in the files of a folder.
 //!
-//! Devices are only read, beside one another and each with a time limit, so that a dead disk costs
-//! one wait and not one for each volume.
+//! Devices are only read. They are read concurrently and each with a time limit, so that a dead
+//! disk costs one wait and not one for each volume.
 
 use crate::FolderError;
 use crate::claim::{self, Own};
@@ -23,53 +23,54 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
-/// Devices that are read beside one another.
+/// Number of devices that are read at a time.
 const BESIDE: usize = 64;
 
-/// Number of the system's error of a drive without a medium.
+/// ENOMEDIUM: the drive has no medium.
 const NO_MEDIUM: i32 = 123;
 
-/// The volumes on some devices.
+/// The volumes that were found on some devices.
 #[derive(Debug, Default)]
 pub struct FoundVolumes {
     /// The volumes by name.
     pub volumes: Vec<FoundVolume>,
     /// Number of devices that hold no part of a volume.
     pub others: usize,
-    /// Devices that were not read or could not be, with the reason.
+    /// Devices that could not be read, or were not, with the reason.
     pub left_out: Vec<(PathBuf, String)>,
 }
 
-/// A volume on some devices.
+/// A volume that was found.
 #[derive(Debug)]
 pub struct FoundVolume {
     /// The name in its newest superblock.
     pub name: String,
     /// The id.
     pub volume: VolumeId,
-    /// The devices that name it.
+    /// The devices whose superblock names the volume.
     pub paths: Vec<PathBuf>,
     /// Process and host that serve it.
     pub served_by: Option<(u32, String)>,
-    /// Process and host of a claim that was not given back: only watching it tells if it is served.
+    /// Process and host of a claim that was not given back: only watching it shows whether the
+    /// volume is served.
     pub claimed_by: Option<(u32, String)>,
-    /// Its folder, as the server on this machine was told.
+    /// Its folder, from the arguments of the server on this machine.
     pub served_from: Option<PathBuf>,
-    /// Its devices; an error if they contradict each other.
+    /// Its devices, or an error if they contradict each other.
     pub state: Result<Assembled, FolderError>,
 }
 
-/// A device, and what a look at it found.
+/// A device, and the result of reading its superblocks.
 struct Seen {
     device: Arc<dyn Device>,
     superblock: Option<Superblock>,
-    /// The superblock of an unfinished copy.
+    /// The superblock of a copy under construction.
     copy: Option<Superblock>,
-    /// The fault of a device that another process has open.
+    /// The error of a device that another process has open.
     in_use: Option<String>,
 }
 
-/// Returns the volumes that have a part on these devices. Nothing is written. A device that another
+/// Returns the volumes to which these devices belong. Nothing is written. A device that another
 /// process has open counts only if its claim says that its volume is served.
 pub fn find_volumes(paths: &[PathBuf]) -> FoundVolumes {
     find_by(paths, PATIENCE, |path, access| open_as(path, access, Instant::now()))
@@ -128,7 +129,7 @@ fn find_by(
     found
 }
 
-/// Reads the superblocks of a device. Errors: the reason why nothing can be known of it.
+/// Reads the superblocks of a device. Errors: the reason why it cannot be read.
 fn see(device: Arc<dyn Device>, patience: Duration) -> Result<Seen, String> {
     let timely = Timely::new(device.clone(), patience);
     let superblock = newest_superblock(&timely, None);
@@ -145,7 +146,7 @@ impl Seen {
         self.superblock.as_ref().or(self.copy.as_ref())
     }
 
-    /// True if a process of this machine serves the volume of the device, by its claim.
+    /// True if a process of this machine serves the volume of the device, as its claim says.
     fn is_served(&self, own: Option<&Own>) -> bool {
         let Some((of, own)) = self.of().zip(own) else { return false };
         let claims = claim::held(&[Some(self.device.clone())], of, None);
@@ -154,7 +155,8 @@ impl Seen {
 }
 
 impl FoundVolume {
-    /// Returns the devices that name it, and those that are known to be its by their place.
+    /// Returns the devices that name the volume, and those that belong to it according to the place
+    /// of their last superblock.
     fn members(&self) -> impl Iterator<Item = &PathBuf> {
         let known =
             self.state.iter().flat_map(|found| found.devices.values().chain(found.replacing.values()));
@@ -176,7 +178,7 @@ fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Optio
     };
     let (served_by, claimed_by) = (claimant(Some(true)), claimant(None));
     let served_from = served_by.as_ref().and_then(|(process, _)| folder_of(*process, id));
-    // A device whose front was overwritten is known by the place of the copy behind its chunks.
+    // A device whose front was overwritten still has the superblock behind its chunks.
     let can_be_its = seen.iter().filter(|(_, seen)| seen.of().is_none() || is_own(seen));
     let looked: Vec<Looked> =
         can_be_its.map(|(path, seen)| (path.clone(), seen.device.clone(), seen.superblock.clone())).collect();
@@ -196,7 +198,7 @@ fn volume_of(id: VolumeId, seen: &[(PathBuf, Seen)], own: Option<&Own>) -> Optio
     })
 }
 
-/// Returns the folder of the volume that a process serves, by its arguments; `None`: they name no
+/// Returns the folder of the volume that a process serves, from its arguments; `None`: they name no
 /// folder of that volume.
 fn folder_of(process: u32, id: VolumeId) -> Option<PathBuf> {
     let words = fs::read(format!("/proc/{process}/cmdline")).ok()?;
@@ -205,14 +207,14 @@ fn folder_of(process: u32, id: VolumeId) -> Option<PathBuf> {
     folders.find(|folder| Folder::named_in(folder).is_ok_and(|config| config.volume == id))
 }
 
-/// The use of a block device by the system.
+/// Use of a block device by the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceUse {
-    /// A file system at this path.
+    /// Mounted as a file system at this path.
     Mounted(String),
     /// Swap space.
     Swap,
-    /// A part of this device, such as an array.
+    /// Part of this device, such as an array.
     Part(String),
 }
 
@@ -228,7 +230,7 @@ impl fmt::Display for DeviceUse {
 
 /// The block devices that the system knows, and its mounts and swaps.
 struct System {
-    /// The folder `block` of `/sys/class`.
+    /// `/sys/class/block`, or a replacement in tests.
     block: PathBuf,
     mounts: String,
     swaps: String,
@@ -241,7 +243,7 @@ impl System {
         System { block: "/sys/class/block".into(), mounts, swaps }
     }
 
-    /// Returns the use of the device of this name in `/sys`.
+    /// Returns the use of the device with this name in `/sys`.
     fn use_of(&self, name: &str, path: &Path) -> Option<DeviceUse> {
         let folder = self.block.join(name);
         if let Some((holder, _)) = entries(&folder.join("holders")).into_iter().next() {
@@ -251,7 +253,7 @@ impl System {
         if self.swaps.lines().any(is_it) {
             return Some(DeviceUse::Swap);
         }
-        // btrfs has a number of its own, and names the device.
+        // Mounts of btrfs have a device number of their own, so they are found by their source.
         let number = said(&folder, "dev");
         let is_it =
             |mount: &Mount| !number.is_empty() && mount.number == number || Path::new(mount.source) == path;
@@ -285,8 +287,8 @@ pub fn use_of_device(path: &Path) -> Option<DeviceUse> {
     System::here().use_of(&below.to_string_lossy().replace('/', "!"), path)
 }
 
-/// Returns the block devices of this machine that nothing uses, and the others with their use.
-/// Empty drives are in neither.
+/// Returns the unused block devices of this machine, and the other ones with their use. Drives
+/// without a medium are in neither list.
 pub fn idle_devices() -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
     System::here().idle_devices()
 }
@@ -387,7 +389,7 @@ mod tests {
             .spawn()
             .expect("a shell");
         let of = |id| folder_of(server.id(), id);
-        // The system sets the arguments a moment after the program has begun.
+        // The system sets the arguments of a process a moment after it has begun.
         let begun = Instant::now();
         while of(id).is_none() && begun.elapsed() < Duration::from_secs(60) {
             thread::sleep(Duration::from_millis(5));

@@ -1,5 +1,5 @@
-//! The folder of a volume: the paths of its devices, a lock, sockets. The superblocks are the
-//! truth; the folder only says where to look.
+//! The folder of a volume: the paths of its devices, a lock, sockets. The superblocks decide which
+//! device is which; the folder only says where to look for devices.
 //!
 //! docs/volume-folder.md describes it.
 
@@ -43,56 +43,56 @@ use std::time::Instant;
 /// The file with the paths of the devices.
 pub(crate) const CONFIG: &str = "volume.conf";
 
-/// Longest configuration that is read: 256 devices and some hundred spares, each with the longest
-/// path.
+/// Longest configuration that is read: for 256 devices and some hundred spares, each with the
+/// longest path.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
-/// Bytes at the front of a device that show whether it is empty: file systems and partition tables
-/// have their magic numbers there.
+/// Length of the front of a device that must be empty: file systems and partition tables have their
+/// magic numbers there.
 pub(crate) const FRONT_BYTES: u64 = 128 << 10;
 
-/// A device that was opened: its slot by the folder, true if it is joining, and its superblock.
+/// An opened device: its slot in the folder, true if it is joining, the device, and its superblock.
 type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 
-/// A folder that this process alone may use.
+/// A volume's folder that this process has locked.
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
-    /// Its directory, open.
+    /// The open directory.
     dir: Dir,
     config: Config,
-    /// The claimant of this host, from the first claim on.
+    /// The claimant of this host; set by the first claim.
     own: Option<Own>,
-    /// Limit of the volume's buffers in bytes, if not the usual one.
+    /// Limit of the volume's buffers in bytes, if it is not the default.
     memory_bytes: Option<u64>,
-    /// Held until the value is dropped.
+    /// The lock, which is held until this value is dropped.
     _lock: File,
 }
 
-/// The parts of a new volume.
+/// Parameters of a new volume.
 #[derive(Clone, Debug)]
 pub struct NewFolder {
     /// Its code.
     pub code: Code,
     /// Its devices.
     pub devices: NewDevices,
-    /// Which column of a stripe is on which device; if not given, the usual one of the code.
+    /// The placement of columns on devices; if not given, the default of the code.
     pub placement: Option<Placement>,
-    /// Bytes of existing data that epochs of delayed parity may write over at a time, beyond the
-    /// reserve of every volume: each block needs a second place until its epoch ends.
+    /// Bytes of existing data that epochs of delayed parity may overwrite at a time, beyond the
+    /// reserve of every volume. Each overwritten block needs a second place until its epoch ends.
     pub epoch_bytes: u64,
-    /// Its name; the folder's unless given.
+    /// Its name; if not given, the name of the folder.
     pub name: Option<String>,
-    /// Permits devices that are not empty.
+    /// Permits devices that contain data, which is lost.
     pub overwrite: bool,
 }
 
 /// Devices of a new volume.
 #[derive(Clone, Debug)]
 pub enum NewDevices {
-    /// These, by slot.
+    /// Existing devices, by slot.
     Given(Vec<PathBuf>),
-    /// Sparse files in the folder, for a volume of at least `user_bytes`.
+    /// Sparse files that are made in the folder, for a volume of at least `user_bytes`.
     Made {
         /// Bytes for the user's data.
         user_bytes: u64,
@@ -105,15 +105,15 @@ pub struct Opened {
     pub geometry: Geometry,
     /// The newest superblock.
     pub superblock: Superblock,
-    /// By slot.
+    /// The devices by slot; `None`: there is none.
     pub devices: Vec<Option<Arc<dyn Device>>>,
-    /// Devices to rebuild: they were given to a slot and hold nothing of the volume yet.
+    /// Devices to rebuild: they were assigned to a slot and are still blank.
     pub joining: Vec<(Slot, Arc<dyn Device>)>,
-    /// Differences from the folder's lines, by slot.
+    /// By slot, the problem of a device that is missing or is not the expected one.
     pub problems: BTreeMap<u32, String>,
-    /// True if the process that opened the volume for writing before did not stop it in order.
+    /// True if the last process that opened the volume for writing did not stop it in order.
     pub left_behind: bool,
-    /// Lines for the folder: each path that it names, in the slot of its device.
+    /// Corrected lines of the folder: each of its paths in the slot of the device there.
     pub places: BTreeMap<u32, Place>,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn random_id() -> Result<[u8; 16], FolderError> {
     Ok(id)
 }
 
-/// Returns a history that no other opening has.
+/// Returns a new random history.
 pub(crate) fn fresh_history() -> Result<HistoryId, FolderError> {
     random_id().map(HistoryId)
 }
@@ -134,8 +134,9 @@ pub(crate) fn fresh_history() -> Result<HistoryId, FolderError> {
 impl Folder {
     /// Makes a volume.
     ///
-    /// Errors: a code that is not proved, or devices that are in use, too short or not empty. Given
-    /// devices are changed only after all checks; files that were made are removed again.
+    /// Errors: the tolerance of the code is not proved, or devices are in use, too short or not
+    /// empty. Given devices are changed only after all checks; files that were made are removed
+    /// again.
     pub fn create(root: &Path, new: &NewFolder) -> Result<(Folder, Geometry), FolderError> {
         check_code(&new.code)?;
         if new.placement.is_some_and(|placement| placement != Placement::Fixed)
@@ -151,9 +152,9 @@ impl Folder {
         in_new_root(root, |folder, lock| Folder::create_in(folder, root, new, (volume, lock)))
     }
 
-    /// Returns the geometry of the volume that [`Folder::create`] would make; nothing is written.
+    /// Returns the geometry of the volume that [`Folder::create`] would make. Nothing is written.
     ///
-    /// Errors: those of `create`, as far as they are known before anything is written.
+    /// Errors: those errors of `create` that are detected before it writes.
     pub fn rehearse(root: &Path, new: &NewFolder) -> Result<Geometry, FolderError> {
         check_code(&new.code)?;
         NewDir::check(root)?;
@@ -204,10 +205,9 @@ impl Folder {
         Folder { root, dir, config, own: None, memory_bytes: None, _lock: lock }
     }
 
-    /// Takes the folder of a volume for this process.
+    /// Locks the folder of a volume for this process.
     ///
-    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration with a faulty
-    /// line.
+    /// Errors: `Busy` if another process has locked it; `NotAVolume`; an invalid configuration.
     pub fn open(root: &Path) -> Result<Folder, FolderError> {
         let dir = open_root(root)?;
         let lock = lock(&dir).or_else(|error| lock_to_read(&dir, CONFIG, error))?;
@@ -215,16 +215,17 @@ impl Folder {
         Ok(Folder::with(root, dir, config, lock))
     }
 
-    /// Reads the configuration of a volume in use: nothing is locked.
+    /// Reads the configuration of a volume without a lock.
     ///
-    /// Errors: `NotAVolume`, or a configuration that cannot be read.
+    /// Errors: `NotAVolume`; an invalid configuration.
     pub fn named_in(root: &Path) -> Result<Config, FolderError> {
         read_config(&open_root(root)?)
     }
 
-    /// Returns the slot of a device that the folder no longer names, by its superblock.
+    /// Returns the slot of a device that the folder no longer names, from its superblock.
     ///
-    /// `None`: it cannot be read, is of another volume, or its slot has a device.
+    /// `None`: the device cannot be read, belongs to another volume, or its slot has another
+    /// device.
     pub fn lost_slot_of(root: &Path, path: &Path) -> Option<u32> {
         let config = Folder::named_in(root).ok()?;
         let device = open_as(path, Access::ReadOnly, Instant::now()).ok()?;
@@ -244,14 +245,14 @@ impl Folder {
         check_formatting(&self.dir)
     }
 
-    /// Reads the configuration again. If it cannot be read, the old one stays.
+    /// Reads the configuration again. If it cannot be read, the present one stays.
     pub(crate) fn read_again(&mut self) {
         if let Ok(config) = read_config(&self.dir) {
             self.config = config;
         }
     }
 
-    /// Finds the devices of a volume among `paths`, and makes a folder for it.
+    /// Finds the devices of a volume among `paths`, and makes a folder for them.
     pub fn assemble(root: &Path, paths: &[PathBuf]) -> Result<(Folder, Assembled), FolderError> {
         let mut found = scan(paths)?;
         let mut folder = in_new_root(root, |dir, lock| Folder::assemble_in(dir, root, &found, lock))?;
@@ -259,8 +260,8 @@ impl Folder {
         Ok((folder, found))
     }
 
-    /// Marks devices of an earlier session as stale. Their superblocks have the history of the
-    /// others, so an opening judges them.
+    /// Marks devices as stale that lack writes. Their superblocks have the history of the others,
+    /// so only an opening detects that.
     fn judge(&mut self, found: &mut Assembled) -> Result<(), FolderError> {
         match self.look() {
             Ok((host, _)) => {
@@ -276,7 +277,7 @@ impl Folder {
                 found.stale.dedup();
                 found.enough = false;
             }
-            // The next opening reports the error; the places of the devices are known all the same.
+            // The next opening reports the error. The places of the devices are known anyway.
             Err(_) => found.enough = false,
         }
         Ok(())
@@ -322,7 +323,7 @@ impl Folder {
         &self.config
     }
 
-    /// Changes the configuration, on disk first.
+    /// Changes the configuration, first on disk.
     pub fn change(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), FolderError> {
         let mut config = self.config.clone();
         change(&mut config);
@@ -334,9 +335,10 @@ impl Folder {
         saved
     }
 
-    /// Records the place of a slot's device, for a volume that cannot be opened without it.
+    /// Records the path of a slot's device, for a volume that cannot be opened without it.
     ///
-    /// Errors: it is not that device. The next opening shows whether it suffices.
+    /// Errors: the device at the path is another one. The next opening shows whether this one
+    /// suffices.
     pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
         let device = open_device(path, OpenOptions::default())?;
         let found = newest_superblock(&device, Some(self.config.volume)).map(|held| held.slot);
@@ -365,7 +367,8 @@ impl Folder {
         write().map_err(|error| FolderError::file("write", &self.root.join(CONFIG), &error))
     }
 
-    /// Opens the devices. A missing, busy or unexpected device is a problem, not an error.
+    /// Opens the devices. A missing, busy or unexpected device is reported as a problem, not as an
+    /// error.
     pub fn open_devices(&self) -> Result<Opened, FolderError> {
         self.open_devices_by(open_soon)
     }
@@ -402,10 +405,10 @@ impl Folder {
         let superblock = all.max_by_key(|found| order(found)).cloned().unwrap_or(first);
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
         let (mut joining, mut blank) = (Vec::new(), Vec::new());
-        // By slot, the line of the folder that names its device.
+        // By slot, the slot of the folder's line that names its device.
         let mut lines: BTreeMap<u32, u32> = BTreeMap::new();
-        // The superblock is the truth; the folder only says where to look. Of two devices of one
-        // slot the newer counts, and of two equally new ones that in its own line.
+        // The superblock decides the slot of a device. Of two devices of one slot the newer is
+        // used, and of two equally new ones the one that is named in the line of this slot.
         there.sort_by_key(|(line, _, _, found)| {
             let claim = |found: &Superblock| (order(found), found.slot == Slot(*line));
             std::cmp::Reverse(found.as_ref().map(claim))
@@ -433,7 +436,7 @@ impl Folder {
             let need = geometry.device_blocks(Slot(line.min(geometry.slots() as u32 - 1))) * BLOCK as u64;
             match devices.get(line as usize) {
                 None => drop(problems.insert(line, "the volume has no such device".into())),
-                // The name can be that of another device now, which the operator has not offered.
+                // The name may now be that of another device, which the operator has not offered.
                 Some(None) if is_joining && device.len_bytes() >= need => {
                     match self.check_formatting().and_then(|()| check_no_volume(&Timely::of(&device))) {
                         Ok(()) => {
@@ -450,9 +453,10 @@ impl Folder {
         Ok(Opened { geometry, superblock, devices, joining, problems, left_behind: false, places })
     }
 
-    /// Moves each path to the slot of its device; `lines` has by slot the line whose device is
-    /// used. Any other path keeps its slot. If that is another's now, it gets the slot that is
-    /// left, with its problem: a missing device is searched there.
+    /// Returns the folder's lines with each path in the slot of its device. `lines`: by slot, the
+    /// line whose device is used. Any other path keeps its slot with its problem, so that its
+    /// missing device is searched there; if the slot now belongs to another path, it gets the slot
+    /// that became free.
     fn follow(
         &self,
         mut lines: BTreeMap<u32, u32>,
@@ -461,7 +465,7 @@ impl Folder {
         let named = &self.config.devices;
         let used: BTreeSet<u32> = lines.values().copied().collect();
         for line in named.keys().copied().filter(|line| !used.contains(line)) {
-            // No two lines get one slot, so the search for a free slot ends.
+            // No two lines share a slot, so the search for a free slot ends.
             let mut slot = line;
             while let Some(&taken_by) = lines.get(&slot) {
                 slot = taken_by;
@@ -473,9 +477,9 @@ impl Folder {
         lines.into_iter().map(|(slot, line)| (slot, named[&line].clone())).collect()
     }
 
-    /// Corrects the places of devices, so that later changes by slot are right. A failure to write
-    /// them does no harm: the devices are found in the same way again, and the next change writes
-    /// all places.
+    /// Corrects the paths of devices in the configuration, so that later changes by slot are right.
+    /// A failure to write it does no harm: the devices are found in the same way again, and the
+    /// next change writes all paths.
     fn take_places(&mut self, places: &BTreeMap<u32, Place>) {
         if self.config.devices != *places {
             self.config.devices = places.clone();
@@ -483,7 +487,7 @@ impl Folder {
         }
     }
 
-    /// Limits the buffers of the volume, when it is opened.
+    /// Sets the limit of the buffers of a volume that is opened later.
     pub fn keep_within(&mut self, memory_bytes: u64) {
         self.memory_bytes = Some(memory_bytes);
     }
@@ -521,14 +525,14 @@ impl Folder {
         Ok((host, opened))
     }
 
-    /// Gives the claims on the devices back: the volume was stopped in order.
+    /// Gives back the claims on the devices, because the volume was stopped in order.
     pub(crate) fn release(&self, devices: &[Option<Arc<dyn Device>>], superblock: &Superblock) {
         if let Some(own) = &self.own {
             claim::give_back(devices, superblock, own);
         }
     }
 
-    /// Opens the devices to report the state of the volume, and writes nothing.
+    /// Opens the devices to report the state of the volume; nothing is written.
     pub fn look(&mut self) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices_by(open_to_look)?;
         self.config.devices = opened.places.clone();
@@ -537,8 +541,8 @@ impl Folder {
         Ok((Host::look(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
 
-    /// Opens the devices for reading and runs the volume on them without a session: nothing is
-    /// written, to them or to the folder.
+    /// Opens the devices for reading and runs the volume on them without a session. Nothing is
+    /// written, neither to them nor to the folder.
     pub fn host_to_read(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until))?;
         self.config.devices = opened.places.clone();
@@ -581,14 +585,14 @@ fn read_config(dir: &Dir) -> Result<Config, FolderError> {
     Config::parse(path, &text)
 }
 
-/// Returns the problem of a device in whose slot another one is used.
+/// Returns the problem of a device whose slot is occupied by another device.
 pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
     let (path, used) = (path.display(), used.display());
     format!("{path} says that it is device {slot}, as {used} does, which is as new or newer and is used")
 }
 
-/// Returns the problem of a device that the volume does without: it has written what the others
-/// have not, or the others have forgotten its history.
+/// Returns the problem of a device that the volume does not use. It has writes that the others
+/// lack, or the others have dropped its history.
 pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String {
     match are_forgotten {
         false => format!("it ran separately, with history {history}"),
@@ -599,7 +603,7 @@ pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String 
     }
 }
 
-/// Runs `make` in a new, locked folder; leaves nothing behind if it fails.
+/// Runs `make` in a new, locked folder. If it fails, everything is removed.
 fn in_new_root<T>(
     root: &Path,
     make: impl FnOnce(&Dir, File) -> Result<T, FolderError>,
@@ -617,7 +621,7 @@ fn in_new_root<T>(
     result
 }
 
-/// Refuses a code for study only, and one whose tolerance is not proved for every set.
+/// Refuses a code for study only, and a code whose tolerance is not proved.
 fn check_code(code: &Code) -> Result<(), FolderError> {
     code.check_stores().map_err(FolderError::StudyOnly)?;
     let claimed = code.claim().tolerance;
@@ -631,7 +635,8 @@ fn check_code(code: &Code) -> Result<(), FolderError> {
 }
 
 impl NewFolder {
-    /// Returns the usual volume: named after its folder, on empty devices.
+    /// Returns the default parameters: the volume has the name of its folder, and its devices must
+    /// be empty.
     pub fn new(code: Code, devices: NewDevices) -> NewFolder {
         NewFolder { code, devices, placement: None, epoch_bytes: 0, name: None, overwrite: false }
     }
@@ -643,7 +648,7 @@ impl NewFolder {
     }
 }
 
-/// Refuses epochs with more stripes than a record can name.
+/// Refuses epochs whose stripes do not fit into one record.
 fn check_epochs(new: &NewFolder, wanted: &Wanted<'_>, geometry: &Geometry) -> Result<(), FolderError> {
     let most_bytes = wanted.most_epoch_bytes(geometry.element_blocks());
     match new.epoch_bytes > most_bytes {
@@ -681,7 +686,8 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     Ok((geometry, places, devices))
 }
 
-/// Refuses a device that is named twice, by any names: it would be in use by this process.
+/// Refuses a device that is named twice, even by different names: the second opening would find it
+/// in use by this process.
 pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
     let Some(own) = identity_at(path) else { return Ok(()) };
     match before.iter().find(|other| identity_at(other) == Some(own)) {
@@ -750,21 +756,21 @@ pub(crate) fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
     }
 }
 
-/// Wipes superblocks and the front of a device, so that [`check_blank`] accepts it.
+/// Overwrites superblocks and the front of a device with zeros, so that [`check_blank`] accepts it.
 ///
 /// Errors: the device cannot be written.
 pub fn wipe(device: &dyn Device) -> Result<(), FolderError> {
     let zeros = AlignedBuf::zeroed(FRONT_BYTES as usize);
     let wipe_block = |block: u64| device.write_at(block * BLOCK as u64, &[zeros.part(0..BLOCK)]);
-    // The copy first: its place is known from the front.
+    // The copy is wiped first, because the superblocks at the front name its place.
     all_superblocks(device).into_iter().rev().try_for_each(|(block, _)| wipe_block(block))?;
     let front = zeros.len().min(device.len_bytes() as usize);
     device.write_at(0, &[zeros.part(0..front)])?;
     if let Some(last) = (device.len_bytes() / BLOCK as u64).checked_sub(1) {
         wipe_block(last)?;
     }
-    // Older ones can be stored before it. The loop ends even if a device falsifies what was
-    // written.
+    // Older copies can be stored before the last block. The loop ends even if a device does not
+    // store what is written.
     for _ in 0..TAIL_BLOCKS {
         let Some((block, _)) = copy_near_end(device) else { break };
         wipe_block(block)?;
@@ -800,7 +806,7 @@ fn write_new(
     check_apart(devices)
 }
 
-/// Refuses two exports that are one device: a block written to one appears on the other.
+/// Refuses exports that are one device: the superblock written to one appears on the other.
 fn check_apart(devices: &[Arc<dyn Device>]) -> Result<(), FolderError> {
     let exports = (0..).map(Slot).zip(devices);
     let exports = exports.filter(|(_, device)| matches!(device.identity(), Identity::Server { .. }));
@@ -816,8 +822,8 @@ fn check_apart(devices: &[Arc<dyn Device>]) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// Writes the text of a code that no family names again where it is damaged. Nothing else reads it
-/// while the volume runs, so the loss of the last copy would be found too late.
+/// Repairs damaged copies of the text of a code that no family names. While the volume runs, no
+/// other access would detect that the last copy is lost.
 fn mend_definitions(opened: &Opened) {
     if opened.superblock.definition.is_none() {
         return;
@@ -827,7 +833,7 @@ fn mend_definitions(opened: &Opened) {
         devices().map(|device| definition_of(&opened.superblock, &Timely::of(device))).collect();
     let Some(whole) = areas.iter().flatten().next() else { return };
     for (device, _) in devices().zip(&areas).filter(|(_, area)| area.is_none()) {
-        // The volume finds out about a device that fails.
+        // Errors are ignored: the volume detects a device that fails.
         let asked = Timely::of(device);
         let _ = asked.write_at(DEFINITION_AT, &[whole.whole()]).and_then(|()| asked.flush());
     }

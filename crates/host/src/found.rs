@@ -1,8 +1,8 @@
-//! Stretches of a direct read: where each is read to, and how the answer is made of them.
+//! Stretches of a direct read: their destinations, and how the answer is computed from them.
 //!
-//! Blocks that are adjacent on a device as in the answer are read to their place there, if the
-//! request gave its buffer away. All others are read to a side buffer, and copied or computed from
-//! there.
+//! A stretch is read directly into the answer if its blocks are adjacent there, too, and the
+//! request gave its buffer away. All others are read to a side buffer, from which blocks are copied
+//! or computed.
 
 use crate::memory::BLOCK;
 use crate::work::{Matrices, checksum};
@@ -12,30 +12,30 @@ use pantile_volume::{Lookup, Mixture, Seed, Source, Stretch};
 /// Destination of a stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spot {
-    /// To this byte of the answer.
+    /// Byte offset in the answer.
     Answer(usize),
-    /// To this byte of the side buffer.
+    /// Byte offset in the side buffer.
     Side(usize),
 }
 
-/// The places of a request's blocks, and the part of them that it asks for.
+/// The locations of a request's blocks, and the requested range within them.
 pub(crate) struct Found {
     volume: VolumeId,
     pub(crate) lookup: Lookup,
-    /// Bytes of the first block that are not wanted.
+    /// Number of bytes of the first block before the requested range.
     skipped: usize,
-    /// Bytes that are wanted.
+    /// Length of the requested range in bytes.
     len: usize,
 }
 
 impl Found {
-    /// Takes `len` bytes, from byte `skipped` of the first block on.
+    /// Describes a request for `len` bytes, from byte `skipped` of the first block on.
     pub(crate) fn new(volume: VolumeId, lookup: Lookup, skipped: usize, len: usize) -> Found {
         Found { volume, lookup, skipped, len }
     }
 
-    /// True if the answer can be made here: a block is computed in its place, so blocks must be
-    /// asked for as a whole.
+    /// True if the answer can be computed here. Blocks are computed in place, so a request for
+    /// parts of blocks must not need computed ones.
     pub(crate) fn is_makeable(&self) -> bool {
         self.is_whole() || self.lookup.mixtures.is_empty()
     }
@@ -44,17 +44,17 @@ impl Found {
         self.skipped == 0 && self.len.is_multiple_of(BLOCK)
     }
 
-    /// Bytes that are read.
+    /// Returns the number of bytes that are read.
     pub(crate) fn bytes(&self) -> usize {
         self.lookup.stretches.iter().map(Stretch::len_bytes).sum()
     }
 
-    /// For each stretch a place at the side.
+    /// Returns an offset in the side buffer for each stretch.
     pub(crate) fn beside(&self) -> Vec<Spot> {
         self.spots(vec![None; self.lookup.stretches.len()])
     }
 
-    /// For each stretch its place in the answer, or one at the side if it has none there.
+    /// Returns the offset in the answer for each stretch, or one in the side buffer if it has none.
     pub(crate) fn in_place(&self) -> Vec<Spot> {
         let mut places = vec![None; self.lookup.stretches.len()];
         let mut at = 0;
@@ -86,8 +86,8 @@ impl Found {
         self.has_checksums(self.lookup.stretches[stretch].checks(), bytes)
     }
 
-    /// Completes the answer from stretches that have been read. True if computed blocks match their
-    /// checksums, as far as these are known.
+    /// Completes the answer from stretches that have been read. Returns true if computed blocks
+    /// match their checksums, as far as these are known.
     pub(crate) fn finish(&self, answer: &mut [u8], side: &[u8], spots: &[Spot], matrices: &Matrices) -> bool {
         let behind = self.skipped + answer.len();
         let mut rest = answer;
@@ -118,7 +118,7 @@ impl Found {
         to_make.into_iter().all(|(mixture, first, part)| self.make(mixture, first, part, bytes_of, matrices))
     }
 
-    /// Computes blocks of a mixture from one of them on.
+    /// Computes some blocks of a mixture, from block `first` on.
     fn make<'b>(
         &self,
         mixture: &Mixture,
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use pantile_volume::{DeviceBlock, Slot};
 
-    /// Returns a stretch of so many blocks. No test here compares its checksums.
+    /// Returns a stretch of this many blocks, with dummy checksums.
     fn stretch(blocks: usize) -> Stretch {
         Stretch { slot: Slot(0), at: DeviceBlock(0), generation: 0, checksums: vec![0; blocks] }
     }
@@ -162,8 +162,8 @@ mod tests {
         let lookup = Lookup {
             stretches: vec![stretch(2), stretch(3), stretch(1), stretch(4)],
             mixtures: Vec::new(),
-            // The second has a block between those that are wanted of it, of the last not all are
-            // wanted.
+            // Of the second stretch the middle block is not wanted, of the last one the first
+            // block.
             parts: [(0, 0, 2), (1, 0, 1), (2, 0, 1), (1, 2, 1), (3, 1, 3)]
                 .map(|(stretch, first, blocks)| (Source::Read(stretch, first), blocks))
                 .to_vec(),

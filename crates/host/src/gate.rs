@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) type Gated = Layered<Arc<dyn Device>, Gate>;
 
-/// The layer above the device.
+/// The layer in front of the device.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -17,7 +17,7 @@ pub(crate) struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// Operations of this kind that touch these bytes wait.
+    /// Operations of this kind that touch these bytes wait while the gate is closed.
     kept: Option<(OpKind, Range<u64>)>,
     waiting: usize,
 }
@@ -31,13 +31,13 @@ impl Gate {
         lock(&self.state).kept = Some((kind, bytes));
     }
 
-    /// All that wait go on.
+    /// Releases all waiting operations.
     pub(crate) fn open(&self) {
         lock(&self.state).kept = None;
         self.moved.notify_all();
     }
 
-    /// Returns when something waits.
+    /// Waits until an operation waits.
     pub(crate) fn until_one_waits(&self) {
         let begun = Instant::now();
         while lock(&self.state).waiting == 0 {

@@ -1,24 +1,23 @@
-//! Joining of I/O: the I/Os that the volume wants at one moment are sorted, and neighbours on a
-//! device become one.
+//! Joining of I/Os: the I/Os that the volume issues at one moment are sorted, and adjacent ones on
+//! a device become one.
 //!
-//! The volume asks for a chunk's header and its blocks, and for the chunks of stripes that follow
-//! each other, one by one. On a device they are one run of bytes, and each I/O costs as much as
-//! reading some ten kilobytes more: a header that is in memory already is read once more, so that
-//! the chunks on both sides of it are one read. Parts keep their names: each is answered for
-//! itself, and if the whole cannot be done each is tried alone.
+//! The volume issues separate I/Os for a chunk's header, for its blocks, and for the chunks of
+//! adjacent stripes. On a device they are one run of bytes, and each I/O costs as much as reading
+//! some ten kilobytes more. So a header that is already in memory is read again, to make the chunks
+//! on both sides of it one read. Each part keeps its id and is answered separately. If the joined
+//! I/O fails, each part is repeated alone.
 
 use crate::memory::BLOCK;
 use pantile_device::Segment;
 use pantile_volume::{DeviceBlock, IoId, Slot, Urgency};
 
-/// Longest joined I/O: longer ones cost as much for each byte and hold memory longer.
+/// Longest joined I/O: the cost of each byte falls no further, and longer ones hold memory longer.
 const JOINED_BLOCKS_MAX: u64 = 128;
 
-/// Most unwanted blocks between two reads that are joined: a header of a chunk has one, or a few.
-/// few.
+/// Most unneeded blocks between two reads that are joined: the length of usual chunk headers.
 pub(crate) const GAP_BLOCKS_MAX: u64 = 2;
 
-/// An I/O that the volume wants.
+/// An I/O that the volume has issued.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) io: IoId,
@@ -26,7 +25,7 @@ pub(crate) struct Wanted {
     pub(crate) at: DeviceBlock,
     pub(crate) blocks: u64,
     pub(crate) urgency: Urgency,
-    /// Bytes to write; `None`: it is a read.
+    /// Segments to write; `None`: the I/O is a read.
     pub(crate) write: Option<Vec<Segment>>,
 }
 
@@ -35,15 +34,16 @@ impl Wanted {
         self.at.0 + self.blocks
     }
 
-    /// True if it begins where the other ends or, of reads, so near that the gap is read with them.
+    /// True if this I/O begins at the end of the other. For reads a gap of at most `gap_max` blocks
+    /// is allowed.
     fn follows(&self, other: &Wanted, gap_max: u64) -> bool {
         let gap_max = if self.write.is_some() { 0 } else { gap_max };
         (other.end()..=other.end() + gap_max).contains(&self.at.0)
     }
 }
 
-/// Joins neighbours into groups, each in the order of the device and not empty. Reads with at most
-/// `gap_max` blocks between them are neighbours.
+/// Joins adjacent I/Os into non-empty groups, each in the order of offsets. Reads with at most
+/// `gap_max` blocks between them count as adjacent.
 pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     wanted.sort_by_key(|one| (one.slot, one.write.is_some(), one.urgency, one.at));
     let mut groups: Vec<Vec<Wanted>> = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     groups
 }
 
-/// Cuts the segments of a joined write where its parts end.
+/// Splits the segments of a joined write at the ends of its parts.
 pub(crate) fn cut(segments: Vec<Segment>, blocks: impl Iterator<Item = u64>) -> Vec<Vec<Segment>> {
     let mut segments = segments.into_iter();
     let part = |blocks: u64| {

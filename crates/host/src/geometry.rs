@@ -1,4 +1,4 @@
-//! Usual numbers for a new volume, and the geometry of a superblock.
+//! Default numbers of a new volume, and the geometry of a superblock.
 
 use crate::memory::BLOCK;
 use pantile_code::{Code, CodeError, Placement};
@@ -7,53 +7,54 @@ use pantile_format::volume::{RECORD_BLOCKS_MAX, Superblock, VolumeId};
 use pantile_plan::{Choice, Writes};
 use pantile_volume::{Geometry, NewVolume, Slot};
 
-/// Longest chunk: long enough for a disk to stream, and its header is small in memory.
+/// Longest chunk: long enough for a disk to stream, and its checksums take little memory.
 const CHUNK_BYTES_MAX: u64 = 256 << 10;
 
-/// Fewest stripes of a volume, with shorter elements if necessary, so that merging has a choice.
+/// Fewest stripes of a volume; if necessary the elements are shorter. With fewer, merging has
+/// little choice.
 const STRIPES_WANTED: u64 = 128;
 
-/// Most blocks of the log: each costs about 100 bytes of memory, and 17 bytes of every snapshot on
-/// every device where its row is full.
+/// Most blocks of the log. Each costs about 100 bytes of memory and, if its row is full, 17 bytes
+/// of every snapshot on every device.
 const LOG_BLOCKS_MAX: u64 = 1 << 20;
 
-/// Most blocks of the log times devices: a snapshot of a log of full rows then writes at most about
-/// 300 MB to all of them.
+/// Most blocks of the log times devices. With it, a snapshot of a log of full rows writes at most
+/// about 300 MB to all devices together.
 const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 
-/// Blocks of a record for all but the stripes that it switches: its head, and the states of the
+/// Blocks of a record beside the stripes that it switches: for its head and the states of the
 /// devices.
 const RECORD_OTHER_BLOCKS: u64 = 2;
 
-/// Fewest bytes of spare places, if that is at most an eighth of the volume: blocks are written
-/// there ahead of a commit.
+/// Least size of spare places for stripes, if that is at most an eighth of the volume. Stripes are
+/// written there ahead of a commit.
 const SPARE_BYTES_MIN: u64 = 128 << 20;
 
-/// Rows of the log, at least.
+/// Fewest rows of the log.
 const LOG_ROWS_MIN: u64 = 512;
 
-/// Wishes for a new volume.
+/// Parameters of a new volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'c> {
     pub(crate) code: &'c Code,
     pub(crate) placement: Placement,
     pub(crate) volume: VolumeId,
-    /// Bytes that epochs of delayed parity may write over at a time, beyond the reserve of every
+    /// Bytes that epochs of delayed parity may overwrite at a time, beyond the reserve of every
     /// volume.
     pub(crate) epoch_bytes: u64,
 }
 
 impl Wanted<'_> {
-    /// Returns the numbers of a volume of given elements and stripes.
+    /// Returns the numbers of a volume with these elements and stripes.
     fn numbers(&self, element_blocks: u32, stripes: u64) -> NewVolume {
         let mut new = numbers((self.code, self.placement), self.volume, element_blocks, stripes);
         if self.epoch_bytes > 0 {
-            // A range that begins within a stripe ends within one more; there are no more than the
-            // volume has.
+            // A range that begins within a stripe also ends within one, so one stripe is added; the
+            // volume has at most `most`.
             let most = stripes.min(self.most_epoch_stripes());
             let places = (self.epoch_bytes.div_ceil(self.stripe_bytes(element_blocks)) + 1).min(most);
             new.spare_stripes = new.spare_stripes.saturating_add(places.try_into().unwrap_or(u32::MAX));
-            // One record switches them all, and takes at most a quarter of the journal.
+            // One record switches all of these stripes, and takes at most a quarter of the journal.
             let record = (places * switch_bytes(self.code)).div_ceil(BLOCK as u64) + RECORD_OTHER_BLOCKS;
             let record = record.min(RECORD_BLOCKS_MAX.into()) as u32;
             new.journal_blocks = new.journal_blocks.max(4 * record);
@@ -65,33 +66,33 @@ impl Wanted<'_> {
         self.code.data().len() as u64 * u64::from(element_blocks) * BLOCK as u64
     }
 
-    /// Returns the most bytes that epochs may write over, with any reserve: their stripes are named
-    /// in one record.
+    /// Returns the most bytes that epochs can overwrite, with any reserve: one record names all of
+    /// their stripes.
     pub(crate) fn most_epoch_bytes(&self, element_blocks: u32) -> u64 {
         (self.most_epoch_stripes() - 1).saturating_mul(self.stripe_bytes(element_blocks))
     }
 
-    /// Returns the stripes that one record can name.
+    /// Returns the most stripes that one record can name.
     fn most_epoch_stripes(&self) -> u64 {
         (u64::from(RECORD_BLOCKS_MAX) - RECORD_OTHER_BLOCKS) * BLOCK as u64 / switch_bytes(self.code)
     }
 }
 
-/// Returns the bytes of a record that switch one stripe.
+/// Returns the bytes that a record needs to switch one stripe.
 fn switch_bytes(code: &Code) -> u64 {
     2 * 64 + 8 * code.columns() as u64
 }
 
-/// Returns the numbers of a usual volume of at least `user_bytes`.
+/// Returns the default geometry of a volume of at least `user_bytes`.
 ///
-/// Errors: the volume is impossible, for example because it has more stripes than the format
-/// counts.
+/// Errors: the volume is impossible, for example because it has more stripes than the format can
+/// number.
 pub fn usual_geometry(code: &Code, volume: VolumeId, user_bytes: u64) -> Result<Geometry, FormatError> {
     let placement = usual_placement(code).placement;
     for_user_bytes(&Wanted { code, placement, volume, epoch_bytes: 0 }, user_bytes)
 }
 
-/// Returns the usual placement of a code.
+/// Returns the default placement of a code.
 pub fn usual_placement(code: &Code) -> Choice {
     pantile_plan::usual_placement(code, Writes::Whole)
 }
@@ -105,15 +106,15 @@ pub(crate) fn for_user_bytes(wanted: &Wanted<'_>, user_bytes: u64) -> Result<Geo
     Geometry::new(wanted.numbers(element_blocks, stripes))
 }
 
-/// Returns the most bytes of a volume: a stripe has a number of 32 bits, and some of the places for
-/// stripes are spare.
+/// Returns the most bytes of a volume: a stripe has a 32-bit number, and some of the places are
+/// spare.
 pub(crate) fn most_user_bytes(code: &Code) -> u64 {
     let per_stripe = code.data().len() as u64 * u64::from(element_blocks(code, u64::MAX)) * BLOCK as u64;
     (u64::from(u32::MAX) / 32 * 31).saturating_mul(per_stripe)
 }
 
 /// Returns the largest volume that fits devices of these lengths, by slot; `None` if not even the
-/// smallest does.
+/// smallest fits.
 pub(crate) fn for_devices(wanted: &Wanted<'_>, len_bytes: &[u64]) -> Option<Geometry> {
     let code = wanted.code;
     let blocks = |slot: usize| len_bytes[slot] / BLOCK as u64;
@@ -136,7 +137,7 @@ pub(crate) fn for_devices(wanted: &Wanted<'_>, len_bytes: &[u64]) -> Option<Geom
                     }
                     low = middle + 1;
                 }
-                // Too many stripes for the format are too many for the devices.
+                // A volume with too many stripes for the format does not fit, either.
                 Ok(_) | Err(_) => high = middle - 1,
             }
         }
@@ -161,7 +162,7 @@ fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
     element as u32
 }
 
-/// Returns the numbers of a new volume with given elements and stripes: its log, its journal and
+/// Returns the numbers of a new volume with these elements and stripes: its log, its journal and
 /// its spare places.
 pub fn numbers(
     (code, placement): (&Code, Placement),
@@ -174,7 +175,7 @@ pub fn numbers(
         1 => code.data().len(),
         _ => code.columns() - code.claim().tolerance,
     };
-    // A tenth of the data, as the design has it, within what memory allows.
+    // The log has a tenth of the data, as the design says, limited by memory.
     let log_blocks_max = LOG_BLOCKS_MAX.min(LOG_BLOCKS_BY_DEVICES_MAX / code.columns().max(1) as u64);
     let log_rows_max = (log_blocks_max / row_data.max(1) as u64).max(LOG_ROWS_MIN);
     let log_rows = (stripes.saturating_mul(chunk) / 10).clamp(LOG_ROWS_MIN, log_rows_max);
@@ -189,16 +190,17 @@ pub fn numbers(
         logical_stripes: stripes.try_into().unwrap_or(u32::MAX),
         spare_stripes: spare.clamp(16, 4096) as u32,
         log_rows: log_rows as u32,
-        // Records of up to a quarter of it: 256 KiB for small volumes, 1 MiB for others.
+        // A record takes at most a quarter of the journal: 256 KiB for small volumes, 1 MiB for
+        // others.
         journal_blocks: if user_blocks < 1 << 16 { 256 } else { 1024 },
     }
 }
 
-/// Reasons why a superblock has no geometry here.
+/// Reasons why this program has no geometry for a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Misfit {
     Code(CodeError),
-    /// The code that the spec names here has other equations.
+    /// The code of the spec has other equations in this program.
     Equations,
     Format(FormatError),
     /// No volume that this program makes has these numbers.

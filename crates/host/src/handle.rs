@@ -1,12 +1,12 @@
 //! Handle of a client: reads and writes of any range of bytes, by any number of threads at once.
 //!
-//! The volume knows whole blocks. A write that begins or ends within one reads it, changes it, and
-//! writes it back. Between its read and its write no other write of that block may pass, or its
-//! bytes would be lost; [`Gate`] holds them. Everything else needs no lock, because the engine
-//! takes requests in the order in which they come.
+//! The volume has only whole blocks. A write of a part of a block reads the block, changes it, and
+//! writes it back. Between its read and its write no other write of the block may pass, or the
+//! other's bytes would be lost; [`Gate`] makes them wait. All other requests need no lock, because
+//! the engine handles them in the order in which they come.
 //!
-//! Bound: writes under way and writes that are not durable yet occupy memory of a bounded pool.
-//! When it is empty the writer waits, and the engine is asked to free memory.
+//! Bound: writes that are pending or not durable yet occupy memory of a bounded pool. If the pool
+//! is empty, the writer waits, and the engine is asked to free memory.
 
 use crate::HostError;
 use crate::direct::Direct;
@@ -23,17 +23,17 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Blocks of one request to the engine; longer ones are cut.
+/// Most blocks of one request to the engine; longer requests are split.
 const PIECE_BLOCKS: u64 = 256;
 
 /// Longest wait of a writer for memory before it asks the engine to free some.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Longest wait for memory in all, beside the writer's flushes: these end when a device that hangs
-/// is given up, or when one that is short of space gets some.
+/// Longest total wait of a writer for memory, without its flushes. A flush ends when a device that
+/// hangs is given up, or when a full device has space again.
 const MEMORY_DEADLINE: Duration = Duration::from_secs(300);
 
-/// A client's end of a running volume. Cheap to clone; all clones share it.
+/// A client's access to a running volume. Cloning is cheap; all clones share one state.
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -66,7 +66,7 @@ impl Handle {
         }
     }
 
-    /// Returns the bytes of writes under way, and of buffers kept for more of them.
+    /// Returns the bytes of pending writes, and of buffers kept for further ones.
     pub(crate) fn write_bytes(&self) -> u64 {
         self.shared.memory.held_bytes() as u64
     }
@@ -85,14 +85,14 @@ impl Handle {
         self.read_by_engine(offset, into)
     }
 
-    /// As [`read`](Self::read), for a buffer that is given away and comes back filled: the fastest
-    /// way to read much. Devices read whole blocks into it without a copy if the blocks are
-    /// adjacent on them: all blocks of codes of one row, such as raid6 and cauchy; fewer of array
+    /// Does the same as [`read`](Self::read) for a buffer that is given away and returned filled:
+    /// the fastest way to read much data. Blocks that are adjacent on a device are read into it
+    /// without a copy: all blocks with codes of one row, such as raid6 and cauchy; fewer with array
     /// codes.
     ///
-    /// The result has the same length, but can be another buffer, of no pool, if a device was late.
-    /// The given one then stays with the volume until the device answers, or for ever if the volume
-    /// ends before. After an error no buffer comes back.
+    /// The result has the same length. If a device was late, it is another buffer, which belongs to
+    /// no pool; the given one then stays with the volume until the device answers, or for ever if
+    /// the volume ends first. After an error no buffer is returned.
     pub fn read_buffer(&self, offset: u64, buffer: AlignedBuf) -> Result<AlignedBuf, HostError> {
         let len = buffer.len();
         let long = self.begin_read(offset, len)?;
@@ -125,8 +125,8 @@ impl Handle {
         };
         for blocks in pieces(blocks) {
             let bytes = (blocks.end - blocks.start) as usize * BLOCK;
-            // A reader that waits for a permit holds none, or two readers could wait for each
-            // other.
+            // A reader holds no permit while it waits for another one, or two readers could wait
+            // for each other.
             let permit = loop {
                 match (self.shared.reads.try_take(bytes), under_way.pop_front()) {
                     (Some(permit), Some(first)) => {
@@ -144,7 +144,7 @@ impl Handle {
         under_way.into_iter().try_for_each(take)
     }
 
-    /// Writes `data` at `offset`; `durable`: the answer comes when it would survive a crash.
+    /// Writes `data` at `offset`. `durable`: the call returns when the write would survive a crash.
     pub fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), HostError> {
         self.check(offset, data.len() as u64)?;
         self.write_from(offset, data.len() as u64, durable, |range, into| {
@@ -152,7 +152,7 @@ impl Handle {
         })
     }
 
-    /// Writes zeros to a range. Whole blocks take no space any more.
+    /// Writes zeros to a range. Its whole blocks no longer take space.
     pub fn zero(&self, offset: u64, len: u64, durable: bool) -> Result<(), HostError> {
         self.check(offset, len)?;
         let whole = whole_blocks(offset, offset + len);
@@ -166,25 +166,25 @@ impl Handle {
         if durable { self.flush() } else { Ok(()) }
     }
 
-    /// Discards a range. Whole blocks of it read as zeros afterwards, the rest stays.
+    /// Discards a range. Its whole blocks read as zeros afterwards, partial ones are unchanged.
     pub fn trim(&self, offset: u64, len: u64) -> Result<(), HostError> {
         self.check(offset, len)?;
         self.forget(whole_blocks(offset, offset + len))
     }
 
-    /// Makes all writes durable that were answered before.
+    /// Makes all writes durable that were acknowledged before the call.
     pub fn flush(&self) -> Result<(), HostError> {
         self.ask(Request::Flush).wait().map(drop)
     }
 
-    /// Returns the extents of a range, in order: lengths in bytes, true for a hole.
+    /// Returns the extents of a range, in order: their lengths in bytes, and true for a hole.
     ///
-    /// Nothing is read. A hole reads as zeros; a block that is partly in the range counts with its
-    /// kind.
+    /// No data are read. A hole reads as zeros. A block that is partly in the range has the kind of
+    /// the whole block.
     pub fn extents(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, HostError> {
         self.check(offset, len)?;
         if self.epoch.is_some() {
-            // The maps do not know the writes of an epoch.
+            // The maps do not have the writes of an epoch.
             return Ok(vec![(len, false)]);
         }
         let end = offset + len;
@@ -211,7 +211,7 @@ impl Handle {
         waiting.wait().map(drop)
     }
 
-    /// Writes `len` bytes at `offset`; `fill` gives them by their place in the request.
+    /// Writes `len` bytes at `offset`. `fill` copies them from their offset in the request.
     fn write_from(
         &self,
         offset: u64,
@@ -222,8 +222,8 @@ impl Handle {
         let end = offset + len;
         let mut under_way = Vec::new();
         for blocks in pieces(blocks_of(offset, end)) {
-            // Memory first: a writer that holds a block exclusively must not wait for writers that
-            // hold memory and wait for the block.
+            // Memory is taken first: a writer that holds a block must not wait for writers that
+            // have memory and wait for the block.
             let mut data = self.memory((blocks.end - blocks.start) as usize * BLOCK)?;
             let first = blocks.start * BLOCK as u64;
             let (from, to) = (offset.max(first), end.min(blocks.end * BLOCK as u64));
@@ -259,7 +259,7 @@ impl Handle {
         under_way.into_iter().try_for_each(|waiting| waiting.wait().map(drop))
     }
 
-    /// Waits for memory for a write.
+    /// Waits until a write gets memory.
     fn memory(&self, bytes: usize) -> Result<AlignedBuf, HostError> {
         let memory = &self.shared.memory;
         if let Some(buffer) = memory.take(bytes) {
@@ -275,12 +275,13 @@ impl Handle {
             if waited > MEMORY_DEADLINE {
                 return Err(HostError::NoMemory { max_bytes: memory.max_bytes() });
             }
-            // Small writes can hold more memory than the engine knows of.
+            // Small writes can hold more memory than the engine has in its count, so it may not
+            // free enough by itself.
             self.flush()?;
         }
     }
 
-    /// Begins an epoch of delayed parity: until its end only its own requests write to its range,
+    /// Begins an epoch of delayed parity. Until it ends, only its own requests write to its range,
     /// and other readers do not see its writes.
     ///
     /// Errors: `EpochsOverlap`.
@@ -302,7 +303,7 @@ impl Handle {
         Ok(Epoch::new(self.within(id), id, first, count))
     }
 
-    /// Returns a handle that writes in an epoch. Any number of them may write in one epoch.
+    /// Returns a handle that writes in an epoch. Any number of handles may write in one epoch.
     pub fn within(&self, epoch: EpochId) -> Handle {
         Handle { shared: self.shared.clone(), epoch: Some(epoch) }
     }
@@ -362,13 +363,13 @@ fn partial_blocks(start: u64, end: u64) -> Vec<u64> {
     partial
 }
 
-/// Cuts blocks into requests to the engine.
+/// Splits blocks into requests to the engine.
 fn pieces(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let end = blocks.end;
     blocks.step_by(PIECE_BLOCKS as usize).map(move |first| first..end.min(first + PIECE_BLOCKS))
 }
 
-/// Copies blocks that were read to their place in a request that begins at `offset`.
+/// Copies blocks that were read to their offset in a request that begins at `offset`.
 fn copy_out(found: &[Option<Block>], blocks: Range<u64>, offset: u64, into: &mut [u8]) {
     let end = offset + into.len() as u64;
     for (index, block) in blocks.zip(found) {
@@ -384,7 +385,7 @@ fn copy_out(found: &[Option<Block>], blocks: Range<u64>, offset: u64, into: &mut
     }
 }
 
-/// Lets writes of whole blocks pass, except of blocks that are being changed in part.
+/// Lets writes pass, except of blocks that another write is changing in part.
 #[derive(Default)]
 struct Gate {
     held: Mutex<BTreeSet<u64>>,
@@ -397,8 +398,7 @@ struct Held<'g> {
 }
 
 impl Gate {
-    /// Gives a request to the engine when none of its blocks is held. `submit` only leaves a
-    /// message.
+    /// Submits a request to the engine when none of its blocks is held. `submit` does not wait.
     fn pass<T>(&self, blocks: Range<u64>, submit: impl FnOnce() -> T) -> T {
         let mut held = lock(&self.held);
         while held.range(blocks.clone()).next().is_some() {
@@ -407,7 +407,7 @@ impl Gate {
         submit()
     }
 
-    /// As [`pass`](Self::pass), for a few blocks that need not be adjacent.
+    /// Does the same as [`pass`](Self::pass), for a few blocks that need not be adjacent.
     fn pass_those<T>(&self, blocks: impl Iterator<Item = u64> + Clone, submit: impl FnOnce() -> T) -> T {
         let mut held = lock(&self.held);
         while blocks.clone().any(|block| held.contains(&block)) {
@@ -438,7 +438,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Limits the bytes under way.
+/// Limits the bytes of pending reads.
 struct Permits {
     free: Mutex<Free>,
     returned: Condvar,
@@ -446,7 +446,7 @@ struct Permits {
 
 struct Free {
     bytes: usize,
-    /// Number of waiters: a call without any would cost a system call.
+    /// Number of waiting threads; without any, a system call is saved.
     waiting: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Findings: problems of a volume as values. Text, JSON, the verdict and every exit status follow
+//! Findings: problems of a volume as data. Text, JSON, the verdict and every exit status follow
 //! from them.
 
 use crate::Config;
@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 pub struct Finding {
     /// Its kind.
     pub kind: FindingKind,
-    /// The verdict on a volume that has it.
+    /// The verdict that it causes.
     pub verdict: Verdict,
-    /// The device, if it concerns one.
+    /// The device that it concerns, if any.
     pub device: Option<u32>,
     /// A sentence about it.
     pub text: String,
@@ -37,39 +37,39 @@ pub enum FindingKind {
     TooManyLost,
     /// Blocks in the log are lost.
     LogLost,
-    /// Data are lost for good, or until a device comes back.
+    /// Data are lost permanently, or until a device comes back.
     DataLost,
-    /// Writes wait for room.
+    /// Writes wait for space.
     NoRoom,
     /// A device is lost.
     DeviceLost,
-    /// A device is being made whole.
+    /// A device is being rebuilt.
     DeviceRebuilding,
-    /// A device is in use and in trouble.
+    /// A device is in use and has a problem.
     DeviceInTrouble,
-    /// Stripes wait to be repaired.
+    /// Stripes wait for repair.
     StripesWait,
-    /// A scrub has found something and left it, or could not repair it.
+    /// A scrub has found errors that are not repaired.
     ScrubFound,
     /// A device is far slower than the others.
     DeviceSlow,
-    /// The copy that was to replace a device failed.
+    /// The copy of a device that was to be replaced has failed.
     CopyFailed,
     /// Some of a device's content is known to be bad, and counts as lost.
     DeviceBad,
-    /// A device has given wrong blocks or failed reads.
+    /// A device has returned wrong blocks or failed reads.
     DeviceErred,
     /// A spare cannot be used.
     SpareUnusable,
-    /// The server has died and was started again.
+    /// The server died and was restarted.
     ServerDied,
-    /// The server has ended, though no order stopped it.
+    /// The server has ended without an order.
     ServerEnded,
-    /// Another server, on this host or another, serves the volume by another path, or may.
+    /// Another server, on any host, serves the volume by another path, or may do so.
     ServedElsewhere,
     /// The past events are lost.
     HistoryLost,
-    /// A part of the server ended by a fault of its own and was started again.
+    /// A part of the server panicked and was restarted.
     Mishap,
 }
 
@@ -84,7 +84,7 @@ impl Finding {
 }
 
 impl StatusReport {
-    /// Takes findings into the report: the worst first, otherwise in their order.
+    /// Adds findings to the report, the worst first, otherwise in their order.
     pub(crate) fn judged(mut self, findings: Vec<Finding>) -> StatusReport {
         self.verdict = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Clean);
         self.wrong = findings.iter().map(|finding| finding.text.clone()).collect();
@@ -92,20 +92,20 @@ impl StatusReport {
         self
     }
 
-    /// True if it has a finding of this kind.
+    /// True if the report has a finding of this kind.
     pub fn has(&self, kind: FindingKind) -> bool {
         self.findings.iter().any(|finding| finding.kind == kind)
     }
 
-    /// Adds the finding that the last server ended without an order and none is running; `vol` is
-    /// the folder in shell syntax.
+    /// Adds the finding that the last server ended without an order and no server runs. `vol`: the
+    /// folder in shell syntax.
     pub fn server_ended(self, why: &str, vol: &str) -> StatusReport {
         let text = format!(
             "The last server was not stopped: {why} What was not flushed then is lost; serve.log says more, 'pantile serve {vol}' starts another."
         );
         let ended = Finding::new(FindingKind::ServerEnded, Verdict::Warned, text);
         let mut findings = self.findings.clone();
-        // The log says more than the claim on the devices.
+        // The reason from the log is more exact than the finding from the claims.
         findings.retain(|finding| finding.kind != FindingKind::ServerEnded);
         let before = findings.iter().position(|finding| finding.verdict <= Verdict::Warned);
         findings.insert(before.unwrap_or(findings.len()), ended);
@@ -113,12 +113,12 @@ impl StatusReport {
     }
 }
 
-/// Returns the finding for a part of the server that was started again.
+/// Returns the finding for a part of the server that was restarted after a panic.
 pub(crate) fn of_mishap(text: String) -> Finding {
     Finding::new(FindingKind::Mishap, Verdict::Warned, text)
 }
 
-/// Returns the finding for a claim that is held although the volume is not served here.
+/// Returns the finding for a claim that was not given back although the volume is not served here.
 pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim, vol: &str) -> Finding {
     let Claimant { host, process, .. } = &claim.claimant;
     let who = format!("process {process} on host '{host}'");
@@ -144,7 +144,7 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim, vol: &str) -> Findin
     Finding::new(kind, Verdict::Warned, text)
 }
 
-/// Returns the sentence on lost devices of a volume, which is given in shell syntax.
+/// Returns a sentence about lost devices. `vol`: the volume in shell syntax.
 pub fn of_lost(lost: &[u32], vol: &str) -> String {
     let numbers: Vec<String> = lost.iter().map(u32::to_string).collect();
     let are = match lost {
@@ -157,12 +157,12 @@ pub fn of_lost(lost: &[u32], vol: &str) -> String {
     )
 }
 
-/// Returns a number with its noun.
+/// Returns a number with its noun, in singular or plural.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Returns a time in words.
+/// Returns a point in time as text.
 pub fn when(at: i64) -> String {
     if at == 0 {
         return "at a time that is not known".into();
@@ -183,7 +183,7 @@ pub fn when(at: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Returns the reason of a device's loss, in words.
+/// Returns the reason for the loss of a device as text.
 fn reason(reason: Reason, errno: i32) -> String {
     let system = match errno {
         0 => String::new(),
@@ -206,7 +206,8 @@ fn reason(reason: Reason, errno: i32) -> String {
     format!("{why}{system}")
 }
 
-/// Returns why a device is lost, as the other devices recorded it; `None`: they did not.
+/// Returns the reason for the loss of a device as the other devices recorded it; `None`: they did
+/// not.
 pub(crate) fn kept_reason(known: &DeviceNote) -> Option<String> {
     let is_known = known.reason != Reason::NONE;
     is_known.then(|| format!("{}, {}", reason(known.reason, known.errno), when(known.since)))
@@ -220,15 +221,17 @@ pub(crate) fn range_report(range: &RangeNote) -> RangeReport {
     }
 }
 
-/// Longest time between the change of a device in the folder and its event.
+/// Longest time between a change in the folder and the event of this change on the devices.
 const CHANGE_S_MAX: i64 = 60;
 
-/// Returns events, with the paths that their devices had then; `root` is the folder of the volume.
+/// Returns the events, each with the path that its device had at that time. `root`: the folder of
+/// the volume.
 pub(crate) fn event_reports(events: &[EventNote], root: &Path, config: Option<&Config>) -> Vec<EventReport> {
-    // By slot, the path of its device after the events that are still to be looked at.
+    // By slot, the path of its device before the events that are processed; they are processed
+    // backwards.
     let mut paths: BTreeMap<u32, Option<PathBuf>> = BTreeMap::new();
     let mut former: Vec<&Former> = config.map_or(Vec::new(), |config| config.former.iter().collect());
-    // By slot, the path of the new device, if the event after is that of its coming.
+    // By slot, the path of the new device, if the event processed before is that of its coming.
     let mut comes: BTreeMap<u32, Option<PathBuf>> = BTreeMap::new();
     let mut reports: Vec<EventReport> = Vec::new();
     for event in events.iter().rev() {
@@ -244,7 +247,7 @@ pub(crate) fn event_reports(events: &[EventNote], root: &Path, config: Option<&C
             }
             if matches!(event.what, EventKind::NEW | EventKind::COPY_TAKEN) {
                 comes.insert(slot, known.clone());
-                // Changes without an event are left out.
+                // Later replacements without an event are skipped.
                 former.retain(|one| one.slot != slot || one.until <= event.at + CHANGE_S_MAX);
                 let last = former.iter().rposition(|one| one.slot == slot);
                 let last = last.filter(|&at| former[at].until >= event.at - CHANGE_S_MAX);
@@ -261,7 +264,7 @@ fn event_report(event: &EventNote, path: Option<PathBuf>) -> EventReport {
     let device = event.slot.map(|slot| slot.0);
     let at = path.as_ref().map(|path| path.display().to_string());
     let which = device.map_or("A device".into(), |device| format!("Device {device}"));
-    // The device of the event, and a new one that is its subject.
+    // The device of the event, and the new device if the event is about it.
     let of = at.as_ref().map_or(which.clone(), |at| format!("{which} ({at})"));
     let new = at.as_ref().map_or(String::new(), |at| format!(", {at},"));
     let at_byte = event.value.saturating_mul(BLOCK as u64);
@@ -308,14 +311,14 @@ fn event_report(event: &EventNote, path: Option<PathBuf>) -> EventReport {
     EventReport { at: event.at, text, device, path }
 }
 
-/// Returns the reason of a failed copy, in words.
+/// Returns the reason of a failed copy as text.
 fn copy_reason(event: &EventNote) -> String {
     let is_known = event.reason != Reason::NONE;
     if is_known { format!(": {}", reason(event.reason, event.errno)) } else { String::new() }
 }
 
-/// Findings on failed copies, unless a new copy, another device or an operator's `--clear`
-/// followed.
+/// Returns findings on failed copies that were not followed by a new copy, another device or an
+/// operator's `--clear`.
 pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote], vol: &str) -> Vec<Finding> {
     let counts = |event: &&EventNote| {
         matches!(
@@ -333,7 +336,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote], v
         let slot = device.device;
         let mut own = events.iter().filter(|event| event.slot.is_some_and(|of| of.0 == slot));
         let last = own.rfind(counts).filter(|last| last.what == EventKind::COPY_FAILED)?;
-        // The problem has said so already, with the name of the new device.
+        // The problem of the device already has this text, with the name of the new device.
         let is_said = device.state != DeviceWord::Present || device.problem.is_some();
         let text = format!(
             "The copy that was to replace device {slot} failed, {}{}; the device stays. 'pantile replace {vol} {slot} NEW' replaces it by another, 'pantile scrub {vol} --clear {slot}' keeps it.",
@@ -345,7 +348,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote], v
     devices.iter().filter_map(say).collect()
 }
 
-/// Findings on lost, rebuilding and ailing devices.
+/// Returns findings on devices that are lost, being rebuilt or have problems.
 pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool, vol: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in devices {
@@ -372,7 +375,7 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool, vol: &str) 
     findings
 }
 
-/// Findings on known bad content of devices.
+/// Returns findings on known bad content of devices.
 pub(crate) fn of_content(
     devices: &[DeviceReport],
     fails_reads: impl Fn(u32) -> bool,
@@ -395,7 +398,7 @@ pub(crate) fn of_content(
     bad.map(say).collect()
 }
 
-/// Findings of the last scrub that it left or could not repair. Data among the latter have a
+/// Returns findings of the last scrub that are not repaired. Unreadable data among them have a
 /// `DataLost` finding, too.
 pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport], vol: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -415,7 +418,7 @@ pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport], vol: &str)
                 count(scrub.metadata_devices, "device")
             ));
         }
-        // Content that was written again since, or with a new device, is left no longer.
+        // Bad content that was written again since, or replaced with its device, no longer counts.
         let is_left = devices.iter().any(|device| device.bad_chunks > 0);
         let left = [
             (scrub.checksum, "stripe", "with wrong checksums"),
@@ -438,7 +441,7 @@ pub(crate) fn of_scrub(scrub: &ScrubReport, devices: &[DeviceReport], vol: &str)
     findings
 }
 
-/// Finding on past deaths of the running server.
+/// Returns the finding on deaths of earlier servers.
 pub(crate) fn of_server(server: &ServerReport, up: &str, vol: &str) -> Option<Finding> {
     let times = match server.deaths {
         0 => return None,
@@ -455,7 +458,7 @@ pub(crate) fn of_server(server: &ServerReport, up: &str, vol: &str) -> Option<Fi
 mod tests {
     use super::*;
 
-    /// Paths of the past are those of the folder at that time, or none.
+    /// An event names the path of the folder at its time, or none.
     #[test]
     fn an_event_names_the_path_that_its_device_had_then() {
         let event = |what, slot, at| EventNote {
@@ -489,7 +492,7 @@ mod tests {
         };
         let known = |path: &str| Some(format!("/{path}"));
         let (a, b, c, x) = (known("a"), known("b"), known("c"), known("x"));
-        // The spare is recorded before it comes.
+        // The event of the spare precedes that of its coming.
         let mut wanted = vec![None, a.clone(), a, b.clone(), b, x, c.clone(), c];
         assert_eq!(paths(&config), wanted);
         config.former.clear();
@@ -509,7 +512,7 @@ mod tests {
         assert_eq!(when(-1), "1969-12-31 23:59:59 UTC");
     }
 
-    /// A verdict is the worst of the findings, also of one that is added last.
+    /// The verdict is that of the worst finding, even if that was added last.
     #[test]
     fn a_server_that_died_is_never_clean() {
         let clean = StatusReport::default().judged(Vec::new());

@@ -1,4 +1,4 @@
-//! A running volume: opened on devices, served to clients, controlled by its operator.
+//! A running volume: opened on devices, used by clients, controlled by its operator.
 
 use crate::claim::Beating;
 use crate::direct::{Direct, SharedVolume};
@@ -19,69 +19,71 @@ use std::time::Duration;
 /// Sizes and deadlines of a host.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
-    /// Bytes that all below may have in buffers together ([`HostOptions::within`]); raised to
-    /// [`least_memory_bytes`] if that is more.
+    /// Limit of all following buffers together, in bytes ([`HostOptions::within`]); at least
+    /// [`least_memory_bytes`].
     pub memory_bytes: u64,
-    /// Memory for writes that are not durable yet.
+    /// Limit of memory for writes that are not durable yet, in bytes.
     pub write_bytes: usize,
-    /// Memory for reads under way.
+    /// Limit of memory for pending reads, in bytes.
     pub read_bytes: usize,
-    /// Permits reads of more than is asked for where that is faster: the headers between chunks
-    /// and, at most 16 MiB, the blocks behind a sequential read. False for a count of what the
-    /// volume needs.
+    /// Permits longer reads than requested if that is faster: the headers between chunks and, at
+    /// most 16 MiB, the blocks behind a sequential read. False to count only what the volume needs.
     pub reads_more: bool,
-    /// Memory kept for reuse by the engine.
+    /// Limit of memory that the engine keeps for reuse, in bytes.
     pub kept_bytes: usize,
-    /// A device with a pending request that answers nothing for this long is given up.
+    /// Deadline of a device: if a request is pending and it answers nothing for this long, it is
+    /// given up.
     pub device_deadline: Duration,
-    /// After this long without a request, dirty blocks are made durable and blocks of a full log
-    /// are written to stripes. After this long without a write, the devices record that all flushed
-    /// data is durable.
+    /// After this time without a request, dirty blocks are made durable and blocks of a full log
+    /// are written to stripes. After this time without a write, the devices record that all flushed
+    /// data are durable.
     pub idle_after: Duration,
     /// Bytes a second that rebuild and scrub may read and write; `None`: no limit.
     pub background_bytes_per_s: Option<u64>,
-    /// Lets reads avoid a device that is far slower than the others. If false, only the requests
-    /// decide what is read.
+    /// Lets reads avoid a device that is far slower than the others. If false, the choice of
+    /// devices depends only on the requests.
     pub goes_around_slow: bool,
-    /// Time for which a device is far slower than the others before it is called slow.
+    /// Time for which a device must be far slower than the others before it is reported as slow.
     pub slow_after: Duration,
-    /// Gives up a device that is called slow and takes 0.1 s or more for a read, if another device
-    /// can still be lost after it.
+    /// Gives up a device that is reported as slow and takes 0.1 s or more for a read. Afterwards
+    /// one more loss must be tolerated.
     pub evicts_slow: bool,
-    /// Threads for long computations.
+    /// Number of threads for long computations.
     pub workers: usize,
-    /// Threads for each device.
+    /// Threads and queues of each device.
     pub io: PoolOptions,
 }
 
-/// Default limit of the bytes that a volume has in buffers.
+/// Default limit of a volume's buffers in bytes.
 pub const MEMORY_BYTES: u64 = 512 << 20;
 
-/// Smallest limit of any volume; one of long stripes needs more.
+/// Smallest limit of any volume; a volume with long stripes needs more.
 pub const MEMORY_LEAST: u64 = 64 << 20;
 
-/// Returns the smallest limit of a volume's memory: rebuild, scrub, a commit and readers each need
-/// space for a stripe, and for a second one under way.
+/// Returns the smallest limit of a volume's buffers. Rebuild, scrub, a commit and readers each need
+/// memory for a stripe, and for a second one that is under way.
 pub fn least_memory_bytes(geometry: &Geometry) -> u64 {
     let stripe_blocks = geometry.code.cell_count() as u64 * u64::from(geometry.element_blocks());
     (8 * stripe_blocks * BLOCK as u64).max(MEMORY_LEAST)
 }
 
 impl HostOptions {
-    /// Limits the volume to so many bytes of buffers. Not counted are maps, checksums (a thirtieth
-    /// of that) and the requests that its server holds.
+    /// Limits the buffers of the volume to this many bytes. Maps, checksums (a thirtieth of that)
+    /// and the requests that its server holds are not included.
     pub fn within(self, memory_bytes: u64) -> HostOptions {
         let part = |of_32: u64| usize::try_from(memory_bytes / 32 * of_32).unwrap_or(usize::MAX);
         HostOptions { memory_bytes, write_bytes: part(10), read_bytes: part(3), kept_bytes: part(4), ..self }
     }
 
-    /// Returns options for a volume of so many devices: the more, the fewer threads for each.
+    /// Returns options for a volume of this many devices: the more devices, the fewer threads for
+    /// each.
     pub fn for_devices(devices: usize) -> HostOptions {
         let per_device = (512 / devices.max(1)).clamp(4, 32);
         let io = PoolOptions {
             workers_per_device: per_device,
             background_workers_per_device: per_device / 2,
-            // The engine bounds the number that it begins; a request above this is tried again.
+            // The engine limits its pending requests itself; a request above this depth is
+            // repeated.
             depth_per_device: 1 << 16,
             ring: true,
         };
@@ -104,10 +106,10 @@ impl HostOptions {
     }
 }
 
-/// The engine's thread, which closes its devices at its end.
+/// The engine's thread. It closes its devices when it ends.
 type Thread = JoinHandle<()>;
 
-/// A running volume. Dropped, it ends abruptly, as by [`Host::kill`].
+/// A running volume. When dropped it ends abruptly, as by [`Host::kill`].
 pub struct Host {
     handle: Handle,
     inbox: Arc<Inbox>,
@@ -118,10 +120,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens a volume on its devices, by slot, and serves it.
+    /// Opens a volume on its devices, which are given by slot, and serves it.
     ///
-    /// `fresh`: 16 random bytes. Errors: what the engine says of the devices, one that is too
-    /// short, one device in two slots, no threads.
+    /// `fresh`: 16 random bytes. Errors: the engine cannot open these devices, one is too short or
+    /// in two slots, or no thread can be started.
     pub fn open(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -131,9 +133,10 @@ impl Host {
         Host::begin(geometry, devices, fresh, (options, None), Volume::open)
     }
 
-    /// As [`Host::open`], and keeps the claim that the caller has put on the devices.
+    /// Does the same as [`Host::open`], and keeps writing the claim that the caller has put on the
+    /// devices.
     ///
-    /// Errors: `Taken` if another host has claimed them since.
+    /// Errors: `Taken` if another host has claimed the devices since.
     pub(crate) fn open_claimed(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -144,7 +147,7 @@ impl Host {
         Host::begin(geometry, devices, fresh, (options, Some(beating)), Volume::open)
     }
 
-    /// Opens the devices of a volume to report its state. Nothing is written and no client is
+    /// Opens the devices of a volume to report its state. Nothing is written, and no client is
     /// served.
     pub fn look(
         geometry: Geometry,
@@ -157,7 +160,7 @@ impl Host {
         })
     }
 
-    /// Opens the devices of a volume read-only: nothing is written to them, so they need not be
+    /// Opens the devices of a volume read-only. Nothing is written to them, so they need not be
     /// writable.
     pub fn open_to_read(
         geometry: Geometry,
@@ -200,7 +203,7 @@ impl Host {
         let told = panicked.clone();
         let run = move || {
             if catch_unwind(AssertUnwindSafe(|| engine.run())).is_err() {
-                // From here on each request is answered with `Stopped`.
+                // From now on each request is answered with `Stopped`.
                 told.store(true, Ordering::Release);
                 left.close();
             }
@@ -221,8 +224,8 @@ impl Host {
         }
     }
 
-    /// True if it has ended by a fault of its own: every later request fails with
-    /// [`HostError::Stopped`] until it is opened again.
+    /// True if the engine has panicked: every later request fails with [`HostError::Stopped`] until
+    /// the volume is opened again.
     pub fn has_panicked(&self) -> bool {
         self.panicked.load(Ordering::Acquire)
     }
@@ -243,24 +246,24 @@ impl Host {
         Ok(Report { memory_bytes: report.memory_bytes + self.handle.write_bytes(), ..report })
     }
 
-    /// Returns the data that would be lost with these devices.
+    /// Returns the losses if these devices were lost, too.
     pub fn losses(&self, also: Vec<Slot>) -> Result<Losses, HostError> {
         self.call(move |engine| engine.losses(&also))
     }
 
-    /// True if nothing is dirty, being rebuilt or waiting for repair.
+    /// True if no block is dirty and nothing is being rebuilt or waits for repair.
     pub fn is_clean(&self) -> Result<bool, HostError> {
         self.call(|engine| Ok(engine.is_clean()))
     }
 
-    /// Takes out a device whose reads fail again and again, if everything can be read without it.
-    /// True if it did.
+    /// Gives up a device with too many failed reads, if all data can be read without it. True if it
+    /// was given up.
     pub fn give_up_unreadable(&self, slot: Slot) -> Result<bool, HostError> {
         self.call(move |engine| engine.give_up_unreadable(slot))
     }
 
-    /// Takes out a device that was overwritten, if everything can be read without it. True if it
-    /// did.
+    /// Gives up a device that was overwritten, if all data can be read without it. True if it was
+    /// given up.
     pub(crate) fn give_up_overwritten(&self, slot: Slot) -> Result<bool, HostError> {
         self.call(move |engine| engine.give_up_overwritten(slot))
     }
@@ -270,12 +273,12 @@ impl Host {
         self.call(move |engine| engine.fail(slot))
     }
 
-    /// Puts a device into an empty slot. The engine rebuilds it as far as it lacks data.
+    /// Puts a device into an empty slot. The engine rebuilds the data that it lacks.
     pub fn attach(&self, slot: Slot, device: Arc<dyn Device>, found: Found) -> Result<(), HostError> {
         self.call(move |engine| engine.attach(slot, device, found))
     }
 
-    /// Exchanges the device of a slot for one with the same content, as [`Engine::exchange`] says.
+    /// Exchanges the device of a slot for one with the same content, as [`Engine::exchange`] does.
     pub(crate) fn exchange(
         &self,
         slot: Slot,
@@ -285,8 +288,7 @@ impl Host {
         self.call(move |engine| engine.exchange(slot, device, is_read_directly))
     }
 
-    /// True if no operation is under way any more on the devices that a slot had before an
-    /// exchange.
+    /// True if earlier devices of a slot, from before an exchange, have no pending operations.
     pub(crate) fn is_drained(&self, slot: Slot) -> Result<bool, HostError> {
         self.call(move |engine| engine.is_drained(slot))
     }
@@ -312,13 +314,13 @@ impl Host {
         self.taken.get().cloned()
     }
 
-    /// Clears a device's errors, which an operator knows of; they are counted from now on. Errors:
+    /// Clears a device's errors, which an operator has seen; the counters begin again at 0. Errors:
     /// `NoSuchSlot`.
     pub fn clear_errors(&self, slot: Slot) -> Result<(), HostError> {
         self.call(move |engine| engine.clear_errors(slot))
     }
 
-    /// Records what the host alone knows, as an event of the kinds `COPY_*`, `SPARE_TAKEN` and
+    /// Records an event that only the host knows, of the kinds `COPY_*`, `SPARE_TAKEN` and
     /// `SERVER_KILLED`.
     pub(crate) fn note_event(
         &self,
@@ -340,10 +342,10 @@ impl Host {
         })
     }
 
-    /// Ends in order: what was answered is made durable, then the devices are closed. Devices that
-    /// are short of space get the time that a hanging device gets.
+    /// Ends in order: all acknowledged writes are made durable, then the devices are closed.
+    /// Devices that lack space get the same deadline as a hanging device.
     ///
-    /// Errors: it could not be made durable; the host has ended all the same.
+    /// Errors: the writes could not be made durable; the host has ended anyway.
     pub fn stop(&self) -> Result<(), HostError> {
         self.hurry();
         let settle = || {
@@ -352,7 +354,7 @@ impl Host {
                 Ok(())
             })
         };
-        // First what users wrote: a stripe that is written in place can be settled afterwards.
+        // Users' writes come first: a stripe that is being patched can be settled afterwards.
         let flushed = self.handle.flush().and_then(|()| settle()).and_then(|()| self.handle.flush());
         self.kill();
         match flushed {
@@ -362,7 +364,7 @@ impl Host {
         }
     }
 
-    /// Prepares the end: from now on no request waits for space longer than for a device that
+    /// Prepares the end: from now on a request waits for space no longer than for a device that
     /// hangs.
     pub(crate) fn hurry(&self) {
         // It has ended already.
@@ -372,7 +374,7 @@ impl Host {
         });
     }
 
-    /// Ends at once, as a crash of the process would: unflushed data may be lost. Waits until the
+    /// Ends at once, like a crash of the process: unflushed data may be lost. Waits until the
     /// attached devices are closed.
     pub fn kill(&self) {
         let thread = lock(&self.thread).take();
@@ -386,7 +388,7 @@ impl Host {
         self.call(|_| panic!("planted in the engine"))
     }
 
-    /// Holds the engine's thread, as if its process were stopped, until the other end is dropped.
+    /// Blocks the engine's thread, as if its process were stopped, until the other end is dropped.
     #[cfg(test)]
     pub(crate) fn stand_still(&self, until: std::sync::mpsc::Receiver<()>) {
         self.inbox.push(Message::Call(Box::new(move |_| {

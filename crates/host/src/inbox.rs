@@ -12,18 +12,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(crate) enum Message {
     /// A user's request with its bytes.
     User { request: Request<AlignedBuf>, answer: Answer<Vec<Option<Block>>> },
-    /// The checksums of a read.
+    /// Checksums of the blocks of a read.
     Read { io: IoId, result: IoResult, blocks: Vec<(BufferId, Block)> },
-    /// A computation.
+    /// The results of a computation.
     Computed { job: JobId, made: Vec<(BufferId, Block)>, result: Computed },
-    /// Something to be done on the engine's thread.
+    /// A call to be made on the engine's thread.
     Call(Box<dyn FnOnce(&mut crate::engine::Engine) + Send>),
 }
 
-/// Messages, in the order of their coming.
+/// Messages in the order of their arrival.
 pub(crate) struct Inbox {
     state: Mutex<State>,
-    /// The thread that waits for completions of this pool also takes messages.
+    /// The pool whose completions the engine's thread waits for; a message ends that wait.
     pool: Arc<IoPool>,
 }
 
@@ -42,8 +42,8 @@ impl Inbox {
         lock(&self.state)
     }
 
-    /// Leaves a message. After the engine has stopped it is dropped, and with it the answer that it
-    /// asked for.
+    /// Adds a message. After the engine has stopped, the message is dropped, and so is its
+    /// `Answer`.
     pub(crate) fn push(&self, message: Message) {
         let mut state = self.lock();
         if state.closed {
@@ -63,7 +63,7 @@ impl Inbox {
         std::mem::swap(&mut self.lock().messages, into);
     }
 
-    /// Drops what is there and all that comes.
+    /// Drops all present and future messages.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -73,11 +73,10 @@ impl Inbox {
     }
 }
 
-/// A place for one result, of which the engine fills in one end and another thread waits at the
-/// other.
+/// The waiting end of a place for one result, which the engine fills in.
 pub(crate) struct Awaited<T>(Arc<Place<T>>);
 
-/// The end that is filled in. Dropped without, it says [`HostError::Stopped`].
+/// The end that the engine fills in. If it is dropped before, the result is [`HostError::Stopped`].
 pub(crate) struct Answer<T>(Option<Arc<Place<T>>>);
 
 struct Place<T> {
@@ -85,7 +84,7 @@ struct Place<T> {
     there: Condvar,
 }
 
-/// Both ends.
+/// Returns both ends.
 pub(crate) fn answer<T>() -> (Answer<T>, Awaited<T>) {
     let place = Arc::new(Place { result: Mutex::new(None), there: Condvar::new() });
     (Answer(Some(place.clone())), Awaited(place))

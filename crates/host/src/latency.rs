@@ -1,22 +1,22 @@
-//! Durations of the last few reads and writes of each device, and which device reads avoid for now.
+//! Durations of the last few reads and writes of each device, which decide whether reads avoid it.
 //!
-//! The median of the last [`KEPT`] decides, so that reads avoid a late device within milliseconds,
-//! and return soon after it has recovered. Under load this is a moment, and a healthy device can
-//! have a bad one: it is a hint for reads, not a warning ([`crate::slowness`]). Reads that avoid a
-//! device do not show its recovery, so the engine reads a block of it now and then
-//! ([`crate::engine`]).
+//! The median of the last [`KEPT`] counts, so that reads avoid a late device within milliseconds,
+//! and return soon after it has recovered. Under load a few reads take only a moment, in which a
+//! healthy device can be late, too. So this is a hint for reads and not a warning
+//! ([`crate::slowness`]). If reads avoid a device, its recovery would remain undetected, so the
+//! engine reads one of its blocks now and then ([`crate::engine`]).
 //!
-//! Cost: an atomic addition and a store for each operation of a device.
+//! Cost: an atomic addition and a store for each operation on a device.
 
 use crate::slowness::{AGAIN_TIMES, FLOOR_US, LATE_US, SLOW_TIMES, Tally};
 use pantile_volume::Slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Operations of a kind that are kept of each device.
+/// Number of operations of a kind whose durations are recorded for each device.
 const KEPT: usize = 16;
 
-/// Fewest operations with a median.
+/// Fewest operations for which a median is computed.
 const LEAST: u64 = 8;
 
 /// Shortest time between two alarms on late reads.
@@ -32,9 +32,9 @@ pub(crate) enum Kind {
 /// Durations of the last operations of a kind, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// Half of them took less.
+    /// The median.
     pub median_us: u32,
-    /// The one that took longest.
+    /// The longest duration.
     pub worst_us: u32,
 }
 
@@ -47,7 +47,7 @@ struct Last {
 /// Durations of all devices, by slot.
 pub(crate) struct Latencies {
     slots: Vec<[Last; 2]>,
-    /// Reads of the present period.
+    /// Reads of the present period, by slot.
     tallies: Vec<Tally>,
     begun: Instant,
     alarmed_ms: AtomicU64,
@@ -60,8 +60,8 @@ impl Latencies {
         Latencies { slots, tallies, begun: Instant::now(), alarmed_ms: AtomicU64::new(0) }
     }
 
-    /// Notes the duration of an operation. True if it was late, and no alarm was raised for a
-    /// while.
+    /// Records the duration of an operation. True if it was a late read, and the last alarm was
+    /// long enough ago.
     pub(crate) fn note(&self, slot: Slot, kind: Kind, took: Duration) -> bool {
         let Some(kinds) = self.slots.get(slot.0 as usize) else { return false };
         let last = &kinds[kind as usize];
@@ -81,7 +81,7 @@ impl Latencies {
         now >= before + ALARM_EVERY_MS && is_first()
     }
 
-    /// Forgets a slot, because its device was exchanged.
+    /// Forgets the durations of a slot, because its device was exchanged.
     pub(crate) fn forget(&self, slot: Slot) {
         self.slots.get(slot.0 as usize).into_iter().flatten().for_each(|last| last.count.store(0, Relaxed));
         if let Some(tally) = self.tallies.get(slot.0 as usize) {
@@ -89,17 +89,17 @@ impl Latencies {
         }
     }
 
-    /// The reads of the present period, by slot.
+    /// Returns the reads of the present period, by slot.
     pub(crate) fn tallies(&self) -> impl Iterator<Item = &Tally> {
         self.tallies.iter()
     }
 
-    /// Returns the time since its creation.
+    /// Returns the time since this value was created.
     pub(crate) fn age(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// Returns the durations of a kind, if there are enough.
+    /// Returns the durations of the last operations of a kind, if there are enough.
     pub(crate) fn of(&self, slot: Slot, kind: Kind) -> Option<Latency> {
         let last = &self.slots.get(slot.0 as usize)?[kind as usize];
         let count = last.count.load(Relaxed);
@@ -112,11 +112,12 @@ impl Latencies {
         Some(Latency { median_us: us[us.len() / 2], worst_us: us[us.len() - 1] })
     }
 
-    /// Returns how many times as long as the others a device takes for a read; 1: reads need not
-    /// avoid it, or it was read too little.
+    /// Returns the duration of a device's reads divided by that of the others. 1: reads need not
+    /// avoid it, or there were too few.
     ///
-    /// `others`: devices of the volume; the one itself does not count. `was_slow`: the last result,
-    /// so that a device near the limit does not come and go.
+    /// `others`: the devices of the volume, without this one. `was_slow`: true if the last result
+    /// was above 1; then the limit is lower, so that the result of a device near the limit is
+    /// stable.
     pub(crate) fn times(&self, slot: Slot, others: impl Iterator<Item = Slot>, was_slow: bool) -> u32 {
         let median = |slot| self.of(slot, Kind::Read).map(|latency| latency.median_us);
         let Some(own) = median(slot) else { return 1 };

@@ -1,16 +1,17 @@
-//! Threads that wait for a device when the volume is put away.
+//! Threads that still wait for a device after the volume was closed.
 //!
-//! The system ends no thread that waits for an answer of FUSE or of a disk, and no process that has
-//! such a thread. All that is left to do is to say so.
+//! The system does not end a thread that waits for an answer of FUSE or of a disk, nor the process
+//! of such a thread. The server can only report that.
 
-/// The line of a server that has put its volume away and cannot end.
+/// Line that a server prints if it has closed its volume but cannot end.
 pub const LEFT_BEHIND: &str =
     "pantile: a device does not answer; this process ends when it does, and does nothing more";
 
-/// The beginnings of the names of threads that call the system for a device.
+/// Beginnings of the names of threads that make system calls on a device.
 const NAMES: [&str; 7] = ["io-", "timely", "opening", "closing", "look", "late", "copy-"];
 
-/// Counts the threads of this process that wait for a device; 0 where the system does not say.
+/// Returns the number of threads of this process that wait for a device; 0 if the system does not
+/// report it.
 pub fn threads_waiting_for_devices() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());

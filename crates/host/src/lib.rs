@@ -1,13 +1,12 @@
-//! Runs a volume on real devices: performs what the engine decides.
+//! Runs a volume on real devices: performs the actions that the engine decides.
 //!
 //! [`Host`] has one thread that owns the engine of `pantile_volume`, an I/O pool of
-//! `pantile_device`, and the memory that the engine knows by number. [`Handle`] is what clients
-//! read and write through. [`Folder`] says where the devices of a volume are; [`Service`] is a
-//! running volume with its folder, which obeys an operator's [`Order`]s, in process or over the
+//! `pantile_device`, and the memory that the engine names by numbers. Clients read and write
+//! through a [`Handle`]. [`Folder`] has the paths of the devices of a volume. [`Service`] is a
+//! running volume with its folder; it executes an operator's [`Order`]s, in process or over the
 //! control socket.
 //!
-//! What is deliberately not here: redundancy (the engine decides), protocols (front ends speak
-//! them).
+//! Not here, on purpose: redundancy (the engine decides) and protocols (front ends implement them).
 #![forbid(unsafe_code)]
 
 mod ahead;
@@ -89,6 +88,6 @@ pub use service::{Deaths, Service};
 pub use slowness::Slow;
 pub use text::{harmless, is_harmless, quoted};
 
-/// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed
-/// parity: for pages that quote it.
+/// The text of `examples/checkpoint.rs`, a program that writes checkpoints in epochs of delayed
+/// parity; for pages that quote it.
 pub const CHECKPOINT_EXAMPLE: &str = include_str!("../examples/checkpoint.rs");

@@ -1,8 +1,8 @@
-//! Locks that survive a panic of their holder.
+//! Locks that remain usable after a panic of their holder.
 //!
-//! These locks guard a set, a count or a queue that changes in single steps, so a panic leaves
-//! nothing half done and the next holder may go on. Where several values have to fit each other, as
-//! in [`crate::Service`], the owner of the lock puts them in order first.
+//! These locks protect a set, a count or a queue that changes in single steps, so a panic leaves it
+//! consistent and the next holder may continue. If several values have to be consistent, as in
+//! [`crate::Service`], the owner of the lock repairs them first.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,12 +12,12 @@ pub(crate) fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a call and releases the lock until then.
+/// Waits for a notification; the lock is released meanwhile.
 pub(crate) fn wait<'l, T>(called: &Condvar, held: MutexGuard<'l, T>) -> MutexGuard<'l, T> {
     called.wait(held).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As [`wait`], for at most this long.
+/// Does the same as [`wait`], for at most this long.
 pub(crate) fn wait_for<'l, T>(
     called: &Condvar,
     held: MutexGuard<'l, T>,

@@ -1,33 +1,34 @@
-//! The choice for each long read: directly from the devices, or by the engine, which reads ahead.
+//! The choice for each long read: direct, or by the engine, which reads ahead.
 //!
-//! A lone reader waits for each of its reads; devices stand idle between them unless the engine
-//! reads ahead. Several readers at a time keep the devices at work, and the engine's thread is
-//! slower than they are. Two reads at a time can be two readers or one with queue depth 2: the
-//! engine does them as long as its blocks read ahead are used.
+//! A single reader waits for each of its reads, and the devices are idle in between unless the
+//! engine reads ahead. Several concurrent readers keep the devices busy, and the engine's thread is
+//! slower than the devices. Two concurrent reads can be those of two readers, or of one with queue
+//! depth 2: the engine does them as long as its read-aheads are used.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Number of other reads under way that make a crowd.
+/// Number of other pending reads from which on a read is in a crowd.
 const CROWD: usize = 2;
 
-/// Reads after one in a crowd that are direct, too: in a crowd, also, one read is alone at times.
+/// Number of reads after one in a crowd that are direct, too: even in a crowd a read is alone at
+/// times.
 const CROWDED_FOR: u32 = 32;
 
-/// Reads of one or two readers that the engine does after one that it had read ahead.
+/// Number of reads, of one or two readers, that the engine does after a read-ahead was used.
 const LEFT_AFTER_AHEAD: u32 = 8;
 
-/// The long reads of a volume.
+/// State of the long reads of a volume.
 #[derive(Debug, Default)]
 pub(crate) struct LongReads {
-    /// Reads under way, direct or not.
+    /// Number of pending reads, direct or not.
     waited_for: AtomicUsize,
-    /// Number of next reads that the engine does, because it has read ahead before.
+    /// Number of next reads that the engine does although another one is pending.
     left: AtomicU32,
     /// Number of next reads that are direct.
     crowded: AtomicU32,
 }
 
-/// A long read under way.
+/// A pending long read.
 #[derive(Debug)]
 pub(crate) struct LongRead<'r> {
     all: &'r LongReads,
@@ -40,14 +41,14 @@ impl LongReads {
         LongRead { all: self, others: self.waited_for.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Notes that the engine had blocks before they were asked for.
+    /// Records that a read-ahead of the engine was used.
     pub(crate) fn was_read_ahead(&self) {
         self.left.store(LEFT_AFTER_AHEAD, Ordering::Relaxed);
     }
 }
 
 impl LongRead<'_> {
-    /// True if the engine is to do it. Call it once for each read: it counts down.
+    /// True if the engine is to do the read. Call it once for each read: it decrements counters.
     pub(crate) fn is_left(&self) -> bool {
         if self.others >= CROWD {
             self.all.crowded.store(CROWDED_FOR, Ordering::Relaxed);
@@ -63,7 +64,7 @@ impl Drop for LongRead<'_> {
     }
 }
 
-/// Counts down; true if the count was above 0.
+/// Decrements a counter; true if it was above 0.
 fn use_up(count: &AtomicU32) -> bool {
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok()
 }

@@ -1,38 +1,40 @@
-//! Devices that can still fail: what an operator asks first when a device has died.
+//! The margin: which devices can still fail.
 //!
-//! Counted by the engine's own rule ([`pantile_volume::margin`]), from what can be read now.
+//! The engine's own rule computes it ([`pantile_volume::margin`]), from the data that can be read
+//! now.
 
 use pantile_volume::Slot;
 use serde::{Deserialize, Serialize};
 
-/// Losses that the volume tolerates beyond those that it has.
+/// Further losses that a volume tolerates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Margin {
-    /// Devices that are not whole now.
+    /// Devices that are lost or not rebuilt completely.
     pub lost: Vec<u32>,
-    /// True if the code tolerates the loss of these.
+    /// True if the code tolerates the loss of these devices.
     pub survives: bool,
-    /// Number of devices, whichever they are, that can fail: the least of those that stripes with
-    /// their known bad chunks, the log and the maps tolerate.
+    /// Number of arbitrary devices that can fail: the minimum of what the stripes with their known
+    /// bad chunks, the log, and the maps tolerate.
     pub any_more: u32,
-    /// Number of devices that can fail with all of the log read; `None`: the log is empty.
+    /// Number of devices that can fail so that all of the log can still be read; `None`: the log is
+    /// empty.
     #[serde(default)]
     pub log_any_more: Option<u32>,
-    /// The first number of devices of which not every set can fail, as far as stripes go; `None`:
-    /// not counted, because there are too many sets or because the log or the maps tolerate less.
+    /// The smallest number of devices of which some sets are fatal for stripes. `None`: not
+    /// counted, because there are too many sets or because the log or the maps tolerate less.
     pub next: Option<NextLoss>,
 }
 
-/// All sets of one more device than any.
+/// Counts of the sets of one device more than `any_more`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NextLoss {
-    /// Devices in a set.
+    /// Number of devices in a set.
     pub devices: u32,
-    /// Sets of this size among the devices that are here.
+    /// Number of sets of this size among the present devices.
     pub sets: u64,
-    /// Those that can fail.
+    /// Number of these sets that can fail without loss.
     pub survived: u64,
-    /// Some of those that cannot.
+    /// Some of the fatal sets.
     pub fatal: Vec<Vec<u32>>,
 }
 

@@ -1,7 +1,7 @@
-//! The blocks of memory that the engine names: shared, never changed once filled, never copied.
+//! The memory blocks that the engine names: shared, never changed once filled, never copied.
 //!
-//! One read of many blocks is one buffer, of which each block is a part; so is one write of a user,
-//! and all that one computation makes. A buffer goes back when the last of its blocks does.
+//! A read of many blocks has one buffer, and each block is a part of it; so has a write of a user,
+//! and the result of a computation. A buffer is returned when the last of its blocks is dropped.
 
 use pantile_device::{AlignedBuf, BufferPool, Segment};
 use pantile_volume::{BLOCK_BYTES, BufferId, ENGINE_BUFFERS, Operand};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// Longest run of blocks in one buffer that is kept for reuse.
+/// Longest buffer that is kept for reuse, in blocks.
 const KEPT_BLOCKS_MAX: usize = 1024;
 
 /// One block of a buffer.
@@ -37,12 +37,12 @@ impl Block {
         &self.buffer[self.range()]
     }
 
-    /// Returns the bytes of this block and those behind it in its buffer, `blocks` in all.
+    /// Returns the bytes of this block and those behind it in its buffer, for `blocks` blocks.
     pub(crate) fn bytes_of(&self, blocks: usize) -> &[u8] {
         &self.buffer[self.start..self.start + blocks * BLOCK]
     }
 
-    /// True if it is right behind another in memory.
+    /// True if this block directly follows another one in memory.
     pub(crate) fn follows(&self, other: &Block) -> bool {
         Arc::ptr_eq(&self.buffer, &other.buffer) && self.start == other.start + BLOCK
     }
@@ -51,7 +51,8 @@ impl Block {
         self.start..self.start + BLOCK
     }
 
-    /// Appends the block to the segments of a write: to the last one if it continues it in memory.
+    /// Appends the block to the segments of a write; the last segment is extended if the block
+    /// follows it in memory.
     pub(crate) fn gather(&self, into: &mut Vec<Segment>) {
         match into.last_mut() {
             Some(last) if Arc::ptr_eq(&last.buffer, &self.buffer) && last.range.end == self.start => {
@@ -62,10 +63,10 @@ impl Block {
     }
 }
 
-/// Buffers for the engine. A request always gets one; those beyond the bound are not kept for
+/// Buffers for the engine. A request always gets one; buffers beyond the bound are not kept for
 /// reuse.
 ///
-/// No caller waits for the bound: it is the engine's writes that free the memory of its users.
+/// No request waits for the bound, because only writes of the engine free the memory of users.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffers {
     kept: BufferPool,
@@ -89,7 +90,7 @@ impl Buffers {
     }
 }
 
-/// Blocks by name; the lower half of a name is a place, and no two blocks that exist have the same.
+/// Blocks by name. The lower half of a name is an index, and no two existing blocks have the same.
 #[derive(Debug, Default)]
 struct Places {
     places: Vec<Option<(BufferId, Block)>>,
@@ -110,7 +111,7 @@ impl Places {
         found.filter(|(name, _)| *name == id).map(|(_, block)| block)
     }
 
-    /// Removes a buffer; true if it was there.
+    /// Removes a block; true if it existed.
     fn remove(&mut self, id: BufferId) -> bool {
         let is_there = self.get(id).is_some();
         if is_there {
@@ -121,11 +122,11 @@ impl Places {
     }
 }
 
-/// Buffers by name.
+/// Blocks of users and of the engine, by name.
 #[derive(Debug)]
 pub(crate) struct Table {
     users: Places,
-    /// Free places of `users`.
+    /// Free indexes of `users`.
     free: Vec<u32>,
     engines: Places,
     zeros: Block,
@@ -143,7 +144,7 @@ impl Table {
         let mut ids = Vec::new();
         for block in blocks {
             let place = self.free.pop().unwrap_or(self.users.places.len() as u32);
-            // With the number of its use, so that no name is used twice.
+            // The upper half is a counter, so that no name is used twice.
             let id = BufferId(self.named << 32 & (ENGINE_BUFFERS - 1) | u64::from(place));
             self.named += 1;
             self.users.put(id, block);
@@ -152,14 +153,15 @@ impl Table {
         ids
     }
 
-    /// Fills a buffer that the engine named.
+    /// Stores a block under a name that the engine has chosen.
     pub(crate) fn fill(&mut self, id: BufferId, block: Block) {
         self.engines.put(id, block);
     }
 
     /// Returns the content of a filled buffer.
     ///
-    /// Panics if it is not filled: a fault of the engine, which may use only what was reported.
+    /// Panics if the buffer is not filled: a bug of the engine, which may only use buffers whose
+    /// I/O or computation was reported.
     pub(crate) fn get(&self, id: BufferId) -> Block {
         let places = if id.0 < ENGINE_BUFFERS { &self.users } else { &self.engines };
         places.get(id).unwrap_or_else(|| panic!("{id:?} is used and was not filled")).clone()
@@ -172,7 +174,7 @@ impl Table {
         }
     }
 
-    /// Releases a buffer. It can be empty, if the action that fills it failed.
+    /// Releases a buffer. It is not filled if the action that fills it failed.
     pub(crate) fn release(&mut self, id: BufferId) {
         if id.0 >= ENGINE_BUFFERS {
             self.engines.remove(id);

@@ -1,4 +1,4 @@
-//! New folders: of a volume, and of an experiment.
+//! New folders: for a volume, and for an experiment.
 
 use crate::FolderError;
 use pantile_paths::Dir;
@@ -6,15 +6,15 @@ use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// The folder of a volume that is being made.
+/// The folder of a new volume.
 pub(crate) struct NewDir {
     pub(crate) folder: Dir,
-    /// Its parent and name, if it was made.
+    /// Its parent and name, if it was made here.
     made: Option<(Dir, OsString)>,
 }
 
 impl NewDir {
-    /// Makes a folder to which only its owner can write, or opens one that is empty.
+    /// Makes a folder to which only its owner can write, or opens an existing empty one.
     ///
     /// Errors: `NotEmpty`, `IsAFile`, or an error of the system.
     pub(crate) fn make(path: &Path) -> Result<NewDir, FolderError> {
@@ -39,7 +39,7 @@ impl NewDir {
         }
     }
 
-    /// Refuses a path that [`NewDir::make`] would refuse; nothing is made.
+    /// Refuses a path that [`NewDir::make`] would refuse. Nothing is made.
     pub(crate) fn check(path: &Path) -> Result<(), FolderError> {
         match path.exists() {
             true => NewDir::open_empty(path).map(drop),
@@ -53,7 +53,7 @@ impl NewDir {
         Ok(NewDir { folder, made: Some((above, name)) })
     }
 
-    /// Removes it, if it was made and is empty.
+    /// Removes the folder, if it was made here and is empty.
     pub(crate) fn unmake(&self) {
         if let Some((above, name)) = &self.made {
             let _ = above.remove_dir(name);
@@ -61,12 +61,12 @@ impl NewDir {
     }
 }
 
-/// A new folder for an experiment, for its owner alone. It is held open, and removed with its
-/// content at the end, even if it was renamed.
+/// A new folder for an experiment, accessible only to its owner. It is held open, and removed with
+/// its content at the end, even if it was renamed.
 pub struct ScratchFolder(NewDir);
 
 impl ScratchFolder {
-    /// Makes it in an existing directory.
+    /// Makes the folder in an existing directory.
     ///
     /// Errors: `File` if the name is taken, or an error of the system.
     pub fn make(path: &Path) -> Result<ScratchFolder, FolderError> {
@@ -74,7 +74,7 @@ impl ScratchFolder {
         NewDir::make_new(path, 0o700).map(ScratchFolder).map_err(failed)
     }
 
-    /// Returns a path by which this process reaches it.
+    /// Returns a path by which this process reaches the folder.
     pub fn path(&self) -> PathBuf {
         self.0.folder.at("")
     }
@@ -82,7 +82,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // Best effort: its owner sees what cannot be removed.
+        // Best effort: the owner sees files that cannot be removed.
         for name in self.0.folder.list().unwrap_or_default() {
             let path = self.0.folder.at(name);
             let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(names(&victim), 1);
     }
 
-    /// An experiment writes in the folder that it made, and removes that one and nothing else.
+    /// An experiment writes only in the folder that it made, and removes only that one.
     #[test]
     fn a_scratch_folder_stays_the_one_that_was_made() {
         let place = tempfile::tempdir().expect("a folder");

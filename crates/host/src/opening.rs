@@ -1,7 +1,7 @@
-//! Opening the devices of volumes, with patience for a process that has just closed them. The
-//! kernel resolves their paths, links and all.
+//! Opening of the devices of volumes; it waits for a process that has just closed them. The kernel
+//! resolves their paths, including links.
 //!
-//! Not here: owners, and the content of devices.
+//! Not here: checks of owners, and of the content of devices.
 
 use crate::timely::{PATIENCE, open_within};
 use pantile_device::{
@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 /// Longest wait for another process to close devices.
 pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 
-/// Longest time for finding out what a path leads to.
+/// Longest wait for the examination of a path.
 const DESCRIBING: Duration = Duration::from_secs(3);
 
-/// Returns the file, block device or export at a path; `None` if it is none of them.
+/// Returns the identity of the file, block device or export at a path; `None` if it is none of
+/// them.
 pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     if is_server(path) {
         return ServerAddress::parse(path).ok().map(|address| address.identity());
@@ -32,22 +33,22 @@ pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
     }
 }
 
-/// Returns the file or block device at a path; `None` if it is neither, or if its file system does
-/// not answer.
+/// Returns the identity of the file or block device at a path; `None` if it is neither, or if its
+/// file system does not answer.
 pub(crate) fn identity_soon(path: &Path) -> Option<Identity> {
     open_within(path, DESCRIBING, |path| Ok(identity_at(path))).ok().flatten()
 }
 
-/// Opens a device, and waits until a time for the process that has it open. A device that was just
-/// given up takes a moment to be closed. Requests of a killed process keep its devices open until
-/// the system has ended it. Without the wait they would count as lost and be rebuilt.
+/// Opens a device, and waits until a deadline for a process that has it open. A device that was
+/// just given up takes a moment to be closed, and pending requests of a killed process keep its
+/// devices open. Without the wait these devices would count as lost and be rebuilt.
 ///
-/// Errors: as of a device that is gone, if it hangs.
+/// Errors: if the device hangs, that of a device that is gone.
 pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     open_as(path, Access::ReadWrite, until)
 }
 
-/// As [`open_soon`], but read-only if the device cannot be written.
+/// Does the same as [`open_soon`], but read-only if the device cannot be written.
 pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     match open_soon(path, until) {
         Err(DeviceError::ReadOnly { .. } | DeviceError::NotThere { .. }) => {
@@ -57,7 +58,7 @@ pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device
     }
 }
 
-/// Opens a device for reads or writes, and waits until a time for the process that has it open.
+/// Opens a device with these rights, and waits until a deadline for a process that has it open.
 pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     let options = OpenOptions { access, ..OpenOptions::default() };
     let open = move |path: &Path| loop {

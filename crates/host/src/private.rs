@@ -1,9 +1,9 @@
 //! The lock, the log and the sockets of a folder: files that only their owner can open, from their
 //! creation on and with any umask.
 //!
-//! A lock that others can open is a lock that others can take: `flock` asks for no more than a
-//! descriptor. So the lock of a volume, and the log of its server, which is locked as long as it
-//! serves, have mode 0600 ([`Dir::open_private`]).
+//! Every user who can open a lock file can take the lock: `flock` needs only a descriptor. So the
+//! lock of a volume, and the log of its server, which is locked while it serves, have mode 0600
+//! ([`Dir::open_private`]).
 
 use crate::FolderError;
 use pantile_paths::Dir;
@@ -34,10 +34,10 @@ pub(crate) fn lock(folder: &Dir) -> Result<File, FolderError> {
     }
 }
 
-/// Locks a folder that cannot be written beside other read-only servers: its lock, or `config` if
-/// it has none.
+/// Locks a folder that cannot be written, together with other read-only servers: locks its lock
+/// file, or `config` if it has none.
 ///
-/// Errors: `error`, if the folder can be written or another process has it.
+/// Errors: `error`, if the folder can be written or another process has locked it.
 pub(crate) fn lock_to_read(folder: &Dir, config: &str, error: FolderError) -> Result<File, FolderError> {
     match &error {
         FolderError::File { errno, .. } if CANNOT_WRITE.contains(errno) => {}
@@ -53,11 +53,12 @@ pub(crate) fn lock_to_read(folder: &Dir, config: &str, error: FolderError) -> Re
     }
 }
 
-/// Listens at a name in a folder, in place of an older socket, for its owner alone from the start.
+/// Listens at a name in a folder, only for its owner from the beginning. An older socket is
+/// replaced.
 ///
-/// `bind` makes a name before its mode can be set, so the socket is made in a folder that is closed
-/// to others and renamed from there. A user who can write to `folder` can exchange that folder, so
-/// it is reached by its descriptor alone.
+/// `bind` creates the name before its mode can be set. So the socket is made in a folder that is
+/// closed to others, and moved from there. A user who can write to `folder` can exchange that inner
+/// folder, so it is accessed only by its descriptor.
 pub(crate) fn listen_private(folder: &Dir, name: &str) -> std::io::Result<UnixListener> {
     const ASIDE: &str = ".private";
     const SOCKET: &str = "s";
@@ -66,10 +67,10 @@ pub(crate) fn listen_private(folder: &Dir, name: &str) -> std::io::Result<UnixLi
             let _ = aside.remove(SOCKET);
             let _ = folder.remove_dir(ASIDE);
         }
-        // A link, which is not followed.
+        // A symbolic link, which is not followed.
         Err(_) => drop(folder.remove(ASIDE)),
     };
-    // A killed process can have left one behind.
+    // A killed process can have left the inner folder behind.
     clear();
     let aside = folder.make_dir(ASIDE, 0o700)?;
     let found = aside.metadata()?;
@@ -89,11 +90,11 @@ pub(crate) fn listen_private(folder: &Dir, name: &str) -> std::io::Result<UnixLi
 /// Reason why no socket can be made at a path.
 #[derive(Debug)]
 pub enum SocketFault {
-    /// Something else has that name.
+    /// The name is not that of a socket.
     NoSocket,
-    /// A process listens there.
+    /// A process listens at this socket.
     InUse,
-    /// The system refused.
+    /// The system refused an operation.
     Folder(FolderError),
 }
 
@@ -102,7 +103,7 @@ pub fn remove_dead_socket(path: &Path) -> Result<(), SocketFault> {
     let failed = |error: Error| SocketFault::Folder(FolderError::file("remove", path, &error));
     let (folder, name) = Dir::around(path).map_err(failed)?;
     let id = |found: std::fs::Metadata| (found.dev(), found.ino());
-    // Held open until the end, so that no other file gets its number.
+    // It is held open until the end, so that its inode number is not reused.
     let seen = match folder.open(&name, OFlags::PATH) {
         Ok(seen) => File::from(seen),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

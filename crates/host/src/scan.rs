@@ -2,13 +2,13 @@
 //! from the headers of its chunks.
 //!
 //! First only the superblocks are reconstructed, in memory: chunks identify their device, and any
-//! superblock left has all other numbers. If the journal and a snapshot then can be read, only
+//! remaining superblock has all other numbers. If the journal and a snapshot can then be read, only
 //! superblocks are written. Otherwise the maps are rebuilt from the chunks, without the blocks of
 //! the log ([`pantile_volume::maps_anew`]).
 //!
-//! Invariant: only [`Plan::carry_out`] writes, and only to the devices that were read, which stay
-//! open for it. After a kill at any moment it can begin again: the superblock that was left is
-//! overwritten last on its device, and the maps that it refers to never.
+//! Invariant: only [`Plan::carry_out`] writes, and only to the devices that were scanned, which
+//! stay open until then. If it is killed, it can begin again: the remaining superblock is
+//! overwritten last on its device, and the maps that it refers to are never overwritten.
 
 use crate::folder::fresh_history;
 use crate::memory::BLOCK;
@@ -25,34 +25,34 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A recovery that is planned and not carried out.
+/// A planned recovery.
 pub struct Plan {
-    /// The newest superblock that is left.
+    /// The newest remaining superblock.
     pub superblock: Superblock,
-    /// By slot.
+    /// Paths of the devices, by slot.
     pub devices: BTreeMap<u32, PathBuf>,
-    /// Slots whose device is known by its chunks alone, and gets a superblock.
+    /// Slots whose device was identified by its chunks alone, and gets a superblock.
     pub without_superblock: Vec<u32>,
     /// True if journal and snapshots are unreadable, so that the maps are rebuilt from the chunks.
     pub maps_are_lost: bool,
-    /// The writes.
+    /// The writes, in steps.
     pub anew: Anew,
     /// Columns of the code.
     pub slots: usize,
     /// Devices that belong to no slot, with the reason.
     pub left_out: Vec<(PathBuf, String)>,
-    /// The devices, open.
+    /// The open devices.
     open: BTreeMap<Slot, Open>,
 }
 
-/// A device that is open, to be written if it can be.
+/// A device, opened for writing if possible.
 struct Open {
     device: Arc<dyn Device>,
-    /// Why it cannot be written.
+    /// The error for which it cannot be written.
     only_reads: Option<DeviceError>,
 }
 
-/// A device that is looked at.
+/// A device that was scanned.
 struct Looked {
     path: PathBuf,
     open: Open,
@@ -61,10 +61,10 @@ struct Looked {
 }
 
 impl Plan {
-    /// Looks at devices, under any name and in any order; nothing is written.
+    /// Scans devices, under any names and in any order. Nothing is written.
     ///
-    /// Errors: no superblock is left, two devices are the same, or what is here is too little.
-    /// Cost: reads the header of every chunk of every device.
+    /// Errors: no superblock is left, two devices have the same slot, or too few devices are
+    /// available. Cost: reads the header of every chunk of every device.
     pub fn of(paths: &[PathBuf]) -> Result<Plan, FolderError> {
         let mut left_out = Vec::new();
         let mut opened: Vec<(PathBuf, Open)> = Vec::new();
@@ -81,7 +81,7 @@ impl Plan {
         let mut here: BTreeMap<Slot, Looked> = BTreeMap::new();
         for (path, open) in opened {
             if copy_under_way(&*open.device).is_some() {
-                // Its chunks are those of the device that it is a copy of, as far as it is.
+                // A copy under construction has chunks of the device that it is a copy of.
                 left_out.push((path, nothing_on(&*open.device)));
                 continue;
             }
@@ -128,15 +128,15 @@ impl Plan {
         })
     }
 
-    /// True if there is anything to write.
+    /// True if there is something to write.
     pub fn is_needed(&self) -> bool {
         self.maps_are_lost || !self.without_superblock.is_empty()
     }
 
-    /// Writes to the devices that were read, even if their paths have changed. Each step is durable
-    /// on all devices before the next.
+    /// Writes to the scanned devices, even if their paths have changed. Each step is durable on all
+    /// devices before the next.
     ///
-    /// Errors: one of them cannot be written; nothing is written then.
+    /// Errors: a device cannot be written; then nothing is written.
     pub fn carry_out(&self) -> Result<(), FolderError> {
         let mut devices: BTreeMap<Slot, &dyn Device> = BTreeMap::new();
         for (&slot, open) in &self.open {
@@ -172,7 +172,7 @@ impl Open {
     }
 }
 
-/// Which device of the volume one is, by its superblock or by most of its chunks.
+/// Returns the slot of a device, from its superblock or from most of its chunks.
 fn look_at(path: &Path, open: Open, geometry: &Geometry) -> Result<(Slot, Looked), String> {
     let device = &*open.device;
     let own = newest_superblock_of(device, geometry);
@@ -202,10 +202,10 @@ fn look_at(path: &Path, open: Open, geometry: &Geometry) -> Result<(Slot, Looked
     Ok((slot, Looked { path, open, has_superblock, chunks }))
 }
 
-/// Chunks of a device that are at the place that they name, by their slot.
+/// Returns the chunks of a device that are stored at the place that they name, by their slot.
 fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<ChunkFound>> {
     let mut found: BTreeMap<Slot, Vec<ChunkFound>> = BTreeMap::new();
-    // Where columns have chunks of several lengths, each may be anywhere.
+    // If columns have chunks of different lengths, chunks can be at the places of each length.
     let mut layouts: BTreeMap<(DeviceBlock, u32), Slot> = BTreeMap::new();
     for slot in (0..geometry.slots() as u32).map(Slot) {
         layouts.entry((geometry.chunk_start(1, slot), geometry.header_blocks(slot))).or_insert(slot);
@@ -214,7 +214,8 @@ fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<Chu
         let mut header = AlignedBuf::zeroed(blocks as usize * BLOCK);
         for physical in 0..geometry.physical_stripes() {
             let at = geometry.chunk_start(physical, like);
-            // The next ones are further on. A forged superblock can have any number.
+            // The following places are beyond the device, too. A forged superblock can have any
+            // number of stripes.
             if at.0.saturating_mul(BLOCK as u64) >= device.len_bytes() {
                 break;
             }
@@ -251,8 +252,9 @@ fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -
         return false;
     };
     let Ok(report) = host.report() else { return false };
-    // A session gives generations behind all that those before it can have given, and one that came
-    // to nothing leaves no chunks.
+    // A session begins with a generation above all that earlier sessions can have used, and a
+    // session that wrote nothing leaves no chunks. So the newest chunk may exceed the maps by at
+    // most `most`.
     let most = 2 * (u64::from(geometry.physical_stripes()) + u64::from(geometry.log_rows()));
     let chunks = here.values().flat_map(|looked| &looked.chunks).filter(|chunk| chunk.is_possible());
     let newest = chunks.map(|chunk| chunk.generation).max().unwrap_or(0);
@@ -261,7 +263,7 @@ fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -
         && newest < report.status.next_generation.saturating_add(most)
 }
 
-/// A device with some blocks as they would be. It cannot be written.
+/// A read-only view of a device, in which some blocks have other contents.
 struct Thought {
     below: Arc<dyn Device>,
     blocks: BTreeMap<u64, Vec<u8>>,

@@ -1,28 +1,28 @@
-//! Devices of an experiment, which is written at any place and becomes part of no volume.
+//! Devices for an experiment, which writes anywhere and makes them part of no volume.
 //!
-//! A device for a volume needs a blank front, for a volume knows where it has written. An
-//! experiment writes anywhere, so more is checked.
+//! A device for a volume only needs a blank front, because a volume knows which blocks it has
+//! written. An experiment writes anywhere, so more is checked.
 
 use crate::FolderError;
 use crate::folder::{check_once, check_to_make};
 use pantile_device::{AlignedBuf, Device, FileDevice};
 use std::path::PathBuf;
 
-/// Bytes that are checked at the front and at the end.
+/// Length of the checked parts at the front and at the end.
 const EDGE_BYTES: u64 = 1 << 20;
 
-/// Places between them that are checked.
+/// Number of checked places in between.
 const PLACES: u64 = 256;
 
-/// Bytes that are checked there.
+/// Length of each of these places.
 const PLACE_BYTES: u64 = 64 << 10;
 
-/// Opens files and block devices to be written anywhere, each held exclusively; nothing is written
-/// yet.
+/// Opens files and block devices for writes at any offset, each locked exclusively. Nothing is
+/// written here.
 ///
-/// Without `overwrite` each must be blank: no superblock of a volume, and zeros or holes in the
-/// first and the last MiB and in 256 places between, of 64 KiB each. A device of up to 18 MiB is
-/// checked as a whole.
+/// Without `overwrite` each device must be blank: no superblock of a volume, and only zeros or
+/// holes in the first and the last MiB and in 256 places of 64 KiB in between. A device of up to 18
+/// MiB is checked as a whole.
 ///
 /// Errors: a device cannot be opened, is in use, is named twice or is not blank.
 pub fn open_scratch(paths: &[PathBuf], overwrite: bool) -> Result<Vec<FileDevice>, FolderError> {
@@ -39,7 +39,7 @@ pub fn open_scratch(paths: &[PathBuf], overwrite: bool) -> Result<Vec<FileDevice
     Ok(devices)
 }
 
-/// True if a device has zeros at all places that are checked.
+/// True if all checked places of a device contain only zeros.
 fn is_blank(device: &FileDevice) -> Result<bool, FolderError> {
     let mut buffer = AlignedBuf::zeroed(EDGE_BYTES as usize);
     for (at, len) in places(device.len_bytes(), u64::from(device.block_len_bytes())) {
@@ -52,8 +52,8 @@ fn is_blank(device: &FileDevice) -> Result<bool, FolderError> {
     Ok(true)
 }
 
-/// Where a device of this length is looked at: first bytes and lengths, in whole blocks and none
-/// longer than an edge.
+/// Returns the checked places of a device of this length: offsets and lengths, in whole blocks and
+/// none longer than [`EDGE_BYTES`].
 fn places(len: u64, block: u64) -> Vec<(u64, u64)> {
     if len <= 2 * EDGE_BYTES + PLACES * PLACE_BYTES {
         let at = (0..len).step_by(EDGE_BYTES as usize);
@@ -86,8 +86,8 @@ mod tests {
         }
     }
 
-    /// One byte that is not zero, in each checked place. Volumes are made beside one that is behind
-    /// the front.
+    /// Puts one non-zero byte into each checked place. A device with one behind the front is still
+    /// accepted for a volume.
     #[test]
     fn a_byte_in_a_place_that_is_looked_at_is_enough_to_refuse() {
         let folder = tempfile::tempdir().expect("a folder");

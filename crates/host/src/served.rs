@@ -1,4 +1,4 @@
-//! Epochs of delayed parity in a volume that another process serves, for programs.
+//! Epochs of delayed parity in a volume that another process serves, for other programs.
 //!
 //! ```no_run
 //! # use pantile_host::{EpochError, EpochOptions, ServedEpoch};
@@ -10,8 +10,9 @@
 //! # }
 //! ```
 //!
-//! Orders go over the control socket, bytes over the export `epoch-NUMBER` of the volume's NBD
-//! server. An epoch has a connection of its own: when that is closed, the epoch ends by its policy.
+//! Orders use the control socket, data the export `epoch-NUMBER` of the volume's NBD server. An
+//! epoch has its own connection to the control socket: when that is closed, the epoch ends by its
+//! policy.
 
 use crate::control::{CONTROL_SOCKET, PATIENCE_LONG, connect, say};
 use crate::text::quoted;
@@ -22,37 +23,37 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The NBD server's socket in the folder.
+/// The name of the NBD server's socket in the folder.
 const NBD_SOCKET: &str = "nbd.sock";
 
-/// Reason why an epoch of a served volume is not begun or not ended.
+/// Reason why an epoch of a served volume cannot be begun or ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EpochError {
-    /// A volume that nothing serves, or not where a program can reach it.
+    /// The volume is not served, or not where a program can reach it.
     NotServed {
-        /// Why, and what helps.
+        /// The reason and the remedy.
         text: String,
     },
-    /// The volume refuses to begin it.
+    /// The server refuses to begin the epoch.
     Refused {
-        /// Why, and what helps.
+        /// The reason and the remedy.
         text: String,
     },
-    /// It has ended: by its policy after a silence, or by an order.
+    /// The epoch has ended: by its policy after a time without requests, or by an order.
     Over {
-        /// The volume's sentence.
+        /// The server's text.
         text: String,
     },
-    /// A device was lost with data that had no parity yet. The epoch is open: write them again and
-    /// end it, or abort it.
+    /// A device was lost with data that had no parity yet. The epoch is still open: write these
+    /// data again and end it, or abort it.
     Lost {
-        /// The ranges.
+        /// The lost ranges.
         text: String,
     },
-    /// The server has gone or does not answer. The epoch counts as a whole if that was at its end
-    /// and its record was written, otherwise not at all.
+    /// The server has gone or does not answer. If that happened while the epoch was ended and its
+    /// record was written, all of its writes are kept, otherwise none.
     Gone {
-        /// The event.
+        /// A description of the event.
         text: String,
     },
 }
@@ -70,7 +71,7 @@ impl fmt::Display for EpochError {
 
 impl std::error::Error for EpochError {}
 
-/// An open epoch of a served volume. Dropped without an end, it ends by its policy.
+/// An open epoch of a served volume. When dropped without an end, it ends by its policy.
 pub struct ServedEpoch {
     folder: PathBuf,
     stream: UnixStream,
@@ -82,8 +83,8 @@ pub struct ServedEpoch {
 impl ServedEpoch {
     /// Begins an epoch in the volume that is served from a folder.
     ///
-    /// Errors: `NotServed`; `Refused` if the range is not the volume's or other epochs hold a part
-    /// of it; `Gone`.
+    /// Errors: `NotServed`; `Refused` if the range exceeds the volume or overlaps another epoch;
+    /// `Gone`.
     pub fn begin(folder: &Path, options: &EpochOptions) -> Result<ServedEpoch, EpochError> {
         let not_served = |error: &dyn fmt::Display| EpochError::NotServed { text: error.to_string() };
         let folder = std::path::absolute(folder)
@@ -121,12 +122,12 @@ impl ServedEpoch {
         self.id
     }
 
-    /// Returns offset and length of its range, which is one of whole stripes.
+    /// Returns offset and length of its range, in whole stripes.
     pub fn range(&self) -> (u64, u64) {
         (self.offset, self.len)
     }
 
-    /// Returns the URI of its export, where offsets are those of the volume. Any number of NBD
+    /// Returns the URI of its export; offsets there are those of the volume. Any number of NBD
     /// clients can use it at the same time.
     ///
     /// Errors: `NotServed` if the NBD server's socket is not in the folder.
@@ -144,15 +145,15 @@ impl ServedEpoch {
         }
     }
 
-    /// Writes pending parity and seals the epoch: all of it survives a crash and is seen by other
-    /// clients.
+    /// Writes pending parity and seals the epoch: all of its writes are durable and visible to
+    /// other clients.
     ///
     /// Errors: `Lost`, with the epoch still open; `Over`; `Gone`.
     pub fn end(&mut self) -> Result<(), EpochError> {
         self.close(&Order::DelayedEnd { epoch: self.id.0 })
     }
 
-    /// Leaves everything as it was before the epoch.
+    /// Aborts the epoch: restores the state before it.
     ///
     /// Errors: `Over`; `Gone`.
     pub fn abort(&mut self) -> Result<(), EpochError> {
@@ -191,7 +192,7 @@ impl ServedEpoch {
     }
 }
 
-/// Returns seconds, a part of one counted as one; 0 for no limit.
+/// Returns seconds, rounded up; 0 for no limit.
 fn whole_seconds(limit: Option<Duration>) -> u64 {
     limit.map_or(0, |limit| (limit.as_secs() + u64::from(limit.subsec_nanos() > 0)).max(1))
 }

@@ -1,7 +1,7 @@
-//! A volume with its folder: obeys orders, takes spares, remembers the place of each device.
+//! A volume with its folder: executes orders, uses spares, and records the path of each device.
 //!
-//! It is the same for a served volume, whose orders come over the control socket, and for one that
-//! is opened for one command.
+//! The same code is used for a served volume, whose orders come over the control socket, and for
+//! one that is opened for a single command.
 
 mod care;
 mod checks;
@@ -47,18 +47,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Interval of the care for devices.
+/// Interval of the maintenance turns ([`Service::look_after`]).
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Number of intervals over which a rate is measured.
+/// Number of intervals over which a rate is computed.
 const SAMPLES: usize = 20;
 
-/// Message when a volume that had failed serves again.
+/// Text for the case that a failed volume is in service again.
 const BACK: &str = "The volume is back in service: clients have to connect again, and writes that were not flushed are lost.";
 
 /// A volume with its folder.
 pub struct Service {
-    /// The volume as it runs now: another one after it failed and was opened again.
+    /// The running volume; it is exchanged when a failed volume is opened again.
     running: Mutex<Arc<Host>>,
     options: Option<HostOptions>,
     geometry: Geometry,
@@ -66,15 +66,15 @@ pub struct Service {
     only_looks: bool,
     /// True if the volume is served read-only.
     reads_only: bool,
-    /// Of a volume that is only reported on: a claim that is held, and whether its claimant serves,
-    /// if that is known.
+    /// For a volume that is only reported on: a claim that was not given back, and whether its
+    /// claimant serves, if that is known.
     claimed: Option<(Option<bool>, Claim)>,
     state: Mutex<State>,
-    /// Copy of the state for the status.
+    /// Copy of the state for status reports.
     known: Mutex<Arc<Known>>,
-    /// True while the volume is opened again.
+    /// True while the volume is being opened again.
     revives: AtomicBool,
-    /// The folder.
+    /// Path of the folder.
     root: PathBuf,
     ending: Mutex<bool>,
     ended: Condvar,
@@ -83,7 +83,7 @@ pub struct Service {
 }
 
 struct State {
-    /// `None`: given back.
+    /// The folder; `None`: it was given back.
     folder: Option<Folder>,
     devices: Vec<Option<Arc<dyn Device>>>,
     spares: Vec<(PathBuf, Arc<dyn Device>)>,
@@ -92,33 +92,33 @@ struct State {
     problems: BTreeMap<u32, String>,
     /// Slots that have had a device since the volume was opened.
     used: BTreeSet<u32>,
-    /// By slot, devices that work and are being replaced.
+    /// By slot, the replacement of a device that still works.
     replacements: BTreeMap<u32, Replacement>,
-    /// Times, with the stripes rebuilt and the blocks written then.
+    /// Samples for rates: a time, the number of rebuilt stripes and of written blocks.
     samples: VecDeque<(Instant, u64, u64)>,
-    /// Since when clients are served, and the deaths of servers before.
+    /// The time since which clients are served, and the deaths of earlier servers.
     serves: Option<(Instant, Deaths)>,
-    /// True if a device that is far slower than the others is given up.
+    /// True if a device that is far slower than the others is to be given up.
     evicts_slow: bool,
     strays: Strays,
     returning: Returning,
-    /// By slot, the verification of a device that took another's place as its copy.
+    /// By slot, the verification of a device that became a member as the copy of another one.
     proofs: BTreeMap<u32, Proof>,
     overwritten: Overwritten,
 }
 
-/// Deaths of the servers of a volume since it was first served.
+/// Numbers of deaths of a volume's servers since it was first served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deaths {
-    /// Of faults of their own.
+    /// Deaths because of a bug of the server.
     pub of_its_own: u32,
-    /// Of the NBD server, when a client went away with requests under way; not counted in
+    /// Deaths of the NBD server when a client went away with pending requests; these are not in
     /// `of_its_own`.
     pub by_clients: u32,
 }
 
 impl State {
-    /// Takes the devices of an opening.
+    /// Takes over the devices of an opening.
     fn take(
         &mut self,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -130,15 +130,15 @@ impl State {
             self.devices[slot.0 as usize] = Some(device);
         }
         let State { devices, problems, used, .. } = self;
-        // A device that is here has no problem.
+        // A present device has no problem.
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
         *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         self.samples.clear();
         (self.proofs, self.overwritten) = (BTreeMap::new(), Overwritten::default());
     }
 
-    /// Closes devices that ran separately and that the volume does without: nothing is written to
-    /// them until the operator says so.
+    /// Closes devices that ran separately and that the volume does not use. Nothing is written to
+    /// them before the operator orders it.
     fn leave_those_apart(&mut self, host: &Host, vol: &str) {
         let Ok(Report { status, .. }) = host.report() else { return };
         for (slot, history) in status.apart {
@@ -156,15 +156,16 @@ impl State {
         self.folder.as_ref().map_or(Ok(()), Folder::check_formatting)
     }
 
-    /// Opens the spares that the folder names.
+    /// Opens the spares that the folder lists.
     fn open_spares(&mut self, geometry: &Geometry) {
-        // Spares that are open are closed first: their files would be in use by this process.
+        // Open spares are closed first; otherwise this process itself would have their files in
+        // use.
         (self.spares, self.bad_spares) = (Vec::new(), BTreeMap::new());
         let Some(folder) = &self.folder else { return };
         let closed = Instant::now() + CLOSING;
         for path in &folder.config().spares {
             let tried = open_soon(&folder.path(path), closed).map_err(FolderError::from);
-            // The name can be that of another device now, which the operator has not offered.
+            // The path may now refer to another device, which the operator has not offered.
             let is_good = |device: &Arc<dyn Device>| {
                 folder.check_formatting()?;
                 check_every_len(geometry, device)?;
@@ -179,7 +180,7 @@ impl State {
 }
 
 impl Service {
-    /// Opens the volume of a folder.
+    /// Opens the volume of a folder for reads and writes.
     pub fn start(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host(options.clone())?;
         let left_behind = opened.left_behind;
@@ -191,8 +192,8 @@ impl Service {
         Ok(service)
     }
 
-    /// Opens the volume of a folder to report its state: nothing is written to its devices. It
-    /// obeys only [`Order::Status`].
+    /// Opens the volume of a folder to report its state. Nothing is written to its devices, and
+    /// only [`Order::Status`] is executed.
     pub fn look(mut folder: Folder) -> Result<Service, FolderError> {
         let (host, opened) = folder.look()?;
         let claims = claim::held(&opened.devices, &opened.superblock, None);
@@ -203,7 +204,7 @@ impl Service {
         Ok(Service { claimed, ..Service::with(folder, (host, None), opened, true) })
     }
 
-    /// Opens the volume of a folder read-only: nothing is written, so neither its devices nor the
+    /// Opens the volume of a folder read-only. Nothing is written, so neither its devices nor the
     /// folder need be writable.
     pub fn start_to_read(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host_to_read(options.clone())?;
@@ -265,25 +266,25 @@ impl Service {
         self.host().handle()
     }
 
-    /// Notes that this process serves clients from now on, and the deaths of servers before it.
+    /// Records that this process serves clients from now on, and the deaths of earlier servers.
     pub fn serves(&self, deaths: Deaths) {
         self.lock().serves = Some((Instant::now(), deaths));
     }
 
-    /// Sets whether a device that is far slower than the others is given up, if another device can
-    /// still be lost after it.
+    /// Sets whether a device that is far slower than the others is given up, if one more device can
+    /// be lost afterwards.
     pub fn evict_slow(&self, evicts_slow: bool) -> Result<(), FolderError> {
         self.lock().evicts_slow = evicts_slow;
         Ok(self.host().set_evicts_slow(evicts_slow)?)
     }
 
-    /// Returns the volume as it runs now.
+    /// Returns the running volume.
     pub fn host(&self) -> Arc<Host> {
         lock(&self.running).clone()
     }
 
-    /// Cares for devices until the end is asked for. `false`: the volume has ended by a fault of
-    /// its own, and only another process can open it again.
+    /// Maintains the volume until its end is requested. `false`: its engine has panicked, so that
+    /// only another process can open it again.
     pub fn wait_for_end(&self) -> bool {
         let mut ending = lock(&self.ending);
         while !*ending {
@@ -305,27 +306,27 @@ impl Service {
         self.host().taken_by()
     }
 
-    /// Asks for the end: [`wait_for_end`](Self::wait_for_end) returns.
+    /// Requests the end: [`wait_for_end`](Self::wait_for_end) returns.
     pub fn end(&self) {
         *lock(&self.ending) = true;
         self.ended.notify_all();
     }
 
-    /// Makes everything durable, closes the devices and gives the folder back.
+    /// Makes all writes durable, closes the devices and gives the folder back.
     pub fn stop(&self) -> Result<(), FolderError> {
         self.end();
         self.host().hurry();
         self.look_after();
-        // No client is left to end them.
+        // The clients that began these epochs have gone.
         for epoch in self.host().report().map(|report| report.epochs).unwrap_or_default() {
             let (handle, id) = (self.host().handle(), EpochId(epoch.epoch));
             let sealed = epoch.on_timeout == OnTimeout::Seal && handle.close_epoch(id, true).is_ok();
             if !sealed {
-                // It has ended by itself, or is to be aborted.
+                // The epoch has ended already, or is to be aborted.
                 let _ = handle.close_epoch(id, false);
             }
         }
-        // Copies begin again at the next start.
+        // The copies are restarted when the volume is opened again.
         let copies = std::mem::take(&mut self.lock().replacements);
         let stopped = self.host().stop();
         drop(copies);
@@ -340,7 +341,7 @@ impl Service {
         stopped.map_err(FolderError::from)
     }
 
-    /// Takes the lock. State that a panic under the lock left half done is put in order first.
+    /// Takes the lock. If a panic has poisoned it, the state is repaired first.
     fn lock(&self) -> Held<'_> {
         let state = self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
@@ -351,8 +352,8 @@ impl Service {
         Held { service: self, state }
     }
 
-    /// Obeys an order. An order that panics is a fault of this program: the answer says so, and the
-    /// service goes on.
+    /// Executes an order. If the execution panics, that is a bug of this program: the answer says
+    /// so, and the service continues.
     pub fn obey(&self, order: &Order) -> Answer {
         let obeyed = self.mishaps.guard(Part::Orders, || self.obey_it(order));
         obeyed.unwrap_or_else(|_| Answer::own_fault(&self.vol()))
@@ -447,7 +448,7 @@ impl Service {
         Ok(format!("Errors of device {device} are counted from now on."))
     }
 
-    /// Tells something to a scrub that is under way.
+    /// Starts, pauses, resumes or stops a scrub.
     fn order_scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
         match self.host().report()?.status.scrub {
             Some(scrub) if scrub.running => self.scrub(what, text),
@@ -470,7 +471,7 @@ impl Service {
         if !lose_data {
             self.check_survived(&state, slot)?;
         }
-        // In the folder first: a command that fails has changed nothing.
+        // The folder is changed first, so that a command that fails has changed nothing.
         self.forget(&mut state, slot)?;
         self.host().fail(slot)?;
         state.problems.insert(device, "declared failed by its operator".into());
@@ -479,12 +480,11 @@ impl Service {
         Ok(format!("Device {device} is out of the volume."))
     }
 
-    /// Refuses to take out a device if more could not be read without it than cannot be read with
-    /// it.
+    /// Refuses to remove a device if that makes data unreadable which can be read now.
     fn check_survived(&self, state: &State, slot: Slot) -> Result<(), FolderError> {
         let report = self.host().report()?;
         let devices = || report.status.devices.iter();
-        // What strays is gone when this server ends; what is overwritten has nothing.
+        // A stray will be gone when this server ends; an overwritten device has no data.
         let is_lost = |d: &&DeviceStatus| {
             let is_to_go = [&state.strays.problems, &state.overwritten.problems];
             d.state != DeviceState::Present || is_to_go.iter().any(|those| those.contains_key(&d.slot.0))
@@ -510,7 +510,7 @@ impl Service {
         Err(FolderError::WouldLose { slot, bears, stripes, log_blocks, instead })
     }
 
-    /// A device that was taken out on purpose does not come back by itself at the next start.
+    /// Records that a device was removed on purpose, so that the next start does not bring it back.
     fn forget(&self, state: &mut State, slot: Slot) -> Result<(), FolderError> {
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| config.declare_failed(slot.0))?;
@@ -518,7 +518,8 @@ impl Service {
         Ok(())
     }
 
-    /// The new device is looked at as a whole, and made ready, before the old one is touched.
+    /// Replaces a device. The new one is checked completely, and prepared, before the old one is
+    /// touched.
     fn replace(&self, device: u32, path: &Path, overwrite: bool) -> Result<String, FolderError> {
         let slot = self.slot(device)?;
         check_absolute(path)?;
@@ -529,17 +530,17 @@ impl Service {
         let own = state.devices[slot.0 as usize].as_ref().map(|own| own.identity());
         let is_own = member.attached && own.is_some() && identity_soon(path) == own;
         if is_own && Service::is_being_replaced(&state, slot) {
-            // The device itself: what was to take its place is not wanted.
+            // The given device is that of the slot, so its replacement is no longer wanted.
             return self.cancel_in(&mut state, slot);
         }
         check_strange(&state, &report, path)?;
         if !member.attached {
-            // One that was given up may be the one that is given now: not to be in use by
-            // ourselves.
+            // The given device may be the one that was given up, which this process may still have
+            // open.
             state.devices[slot.0 as usize] = None;
         }
         let whole = |device: &DeviceStatus| device.slot == slot && device.state == DeviceState::Present;
-        // What holds everything stays until another does, so that it need not be spared.
+        // An intact device stays until the new one is complete, so the volume need not spare it.
         let stays =
             takes_part(&report, slot) && !report.status.failed && report.status.devices.iter().any(whole);
         if !stays {
@@ -548,12 +549,12 @@ impl Service {
         let new = open_soon(path, Instant::now() + CLOSING)?;
         let asked = Timely::of(&new);
         let found = match takes_part(&report, slot) {
-            // The device of the slot is here. Another with its name is a copy, and its lacks are
-            // not recorded.
+            // The device of the slot is present. So another one with its identity is a copy, and no
+            // record says what that lacks.
             true => Found::Blank,
             false => self.found(&state, slot, &asked)?,
         };
-        // First the errors that no confirmation overrides.
+        // Errors that no confirmation overrides come first.
         self.check_len(slot, &*new)?;
         match found {
             Found::Blank => {
@@ -572,7 +573,7 @@ impl Service {
             }
             wipe(&asked)?;
         }
-        // Opening the volume again needs the device to be closed.
+        // The device must be closed before the volume can be opened again.
         drop(asked);
         if stays {
             if Service::is_being_replaced(&state, slot) {
@@ -599,7 +600,7 @@ impl Service {
         })
     }
 
-    /// Ends the copy that is to take the place of a device.
+    /// Cancels the copy that is to replace a device.
     fn cancel_replace(&self, device: u32) -> Result<String, FolderError> {
         let slot = self.slot(device)?;
         self.cancel_in(&mut self.lock(), slot)
@@ -610,14 +611,14 @@ impl Service {
         Ok(format!("Device {} stays; {} is not part of the volume.", slot.0, new.display()))
     }
 
-    /// Returns the devices that are attached, by slot.
+    /// Returns the attached devices, by slot.
     fn attached(&self, state: &State) -> Result<Vec<Option<Arc<dyn Device>>>, FolderError> {
         let members = self.host().report()?.members;
         let devices = state.devices.iter().zip(members);
         Ok(devices.map(|(device, member)| device.clone().filter(|_| member.attached)).collect())
     }
 
-    /// Refuses devices that the volume could not be opened from.
+    /// Refuses devices with which the volume could not be opened.
     fn check_opens(&self, devices: Vec<Option<Arc<dyn Device>>>) -> Result<(), FolderError> {
         let is_here: Vec<bool> = devices.iter().map(Option::is_some).collect();
         let host =
@@ -631,20 +632,20 @@ impl Service {
         Err(FolderError::Lacking { here, gone })
     }
 
-    /// Opens a volume that has failed again, from the devices that are here, as a start of the
-    /// server would.
+    /// Opens a failed volume again, from the present devices, as a start of the server would.
     ///
-    /// Unflushed writes are lost with the engine that failed. They had been answered, so their
-    /// clients must not learn from a later flush that they are durable: old handles return
-    /// [`HostError::Stopped`] for ever, and clients that connect again get new ones.
+    /// Unflushed writes are lost with the engine that failed. They were acknowledged, so a later
+    /// flush must not tell their clients that they are durable: old handles return
+    /// [`HostError::Stopped`] for ever, and clients that reconnect get new ones.
     ///
-    /// Errors: the volume would not open. It stays as it was, for reads of the remaining data.
+    /// Errors: the volume cannot be opened. It stays as it was, for reads of the remaining data.
     fn revive(&self, state: &mut State) -> Result<(), FolderError> {
         self.check_opens(self.attached(state)?)?;
         self.open_again(state)
     }
 
-    /// Opens the volume from the devices that the folder names, in the place of the one that runs.
+    /// Opens the volume from the devices that the folder lists, and exchanges the running one for
+    /// it.
     fn open_again(&self, state: &mut State) -> Result<(), FolderError> {
         self.revives.store(true, Ordering::Release);
         let revived = self.open_anew(state);
@@ -672,7 +673,7 @@ impl Service {
         Ok(())
     }
 
-    /// Refuses to take out a whole device without which data could not be read.
+    /// Refuses to remove an intact device if that would make data unreadable.
     fn check_dispensable(&self, state: &State, report: &Report, slot: Slot) -> Result<(), FolderError> {
         let mut devices = report.status.devices.iter();
         let is_whole = devices.any(|d| d.slot == slot && d.state == DeviceState::Present);
@@ -682,7 +683,8 @@ impl Service {
         }
     }
 
-    /// Returns true if all can be read without the devices that are not whole.
+    /// Returns true if all data can be read without the devices that are lost or not rebuilt
+    /// completely.
     fn tolerates_losses(&self, report: &Report) -> bool {
         let mut there: Vec<CellIndex> = report.standing.there.values().flatten().copied().collect();
         there.sort_unstable();
@@ -694,7 +696,7 @@ impl Service {
         check_len(&self.geometry, slot, device)
     }
 
-    /// Judges the content of a device, as the volume is now.
+    /// Determines whether a device has older content of this slot, or counts as blank.
     fn found(&self, state: &State, slot: Slot, device: &dyn Device) -> Result<Found, FolderError> {
         let Some(held) = newest_superblock_of(device, &self.geometry) else {
             return Ok(Found::Blank);
@@ -706,13 +708,13 @@ impl Service {
             return Ok(Found::Blank);
         };
         let goes_on = newest.history == held.history || newest.ancestors.contains(&held.history);
-        // A device that took part in this session has its superblock. One without is a copy of an
-        // earlier time: it lacks more than was recorded.
+        // A device that took part in this session has its superblock. One with an earlier
+        // superblock is a copy of an earlier time: it lacks more writes than were recorded.
         let is_itself = !state.used.contains(&slot.0) || held.session == newest.session;
         Ok(if held.slot == slot && goes_on && is_itself { Found::Stale } else { Found::Blank })
     }
 
-    /// Puts a device into a slot, in the folder first; one that is there is taken out.
+    /// Puts a device into a slot, first in the folder. A present device of the slot is removed.
     fn put(
         &self,
         state: &mut State,
@@ -749,7 +751,8 @@ impl Service {
         check_absolute(path)?;
         check_strange(&self.lock(), &self.host().report()?, path)?;
         let others = |folder: &Folder| folder.config().spares.iter().filter(|spare| *spare != path).count();
-        // Before it is written; of two orders at once the folder refuses the second.
+        // The number is checked before the device is written. If two orders come at once, the
+        // folder refuses the second.
         if self.lock().folder.as_ref().map_or(0, others) >= SPARES_MAX {
             return Err(FolderError::TooManySpares);
         }
@@ -773,7 +776,7 @@ impl Service {
         Ok(format!("{} takes the place of the next device that is lost.", path.display()))
     }
 
-    /// Gives a spare back, whether it could be used or not.
+    /// Removes a spare, whether it was usable or not.
     fn remove_spare(&self, path: &Path) -> Result<String, FolderError> {
         check_absolute(path)?;
         let mut state = self.lock();
@@ -795,7 +798,7 @@ impl Service {
         Ok(format!("{} is no spare any more.", path.display()))
     }
 
-    /// Takes the device that the folder names for a slot into the volume again.
+    /// Takes the device that the folder lists for a slot into the volume again.
     fn come_back(
         &self,
         state: &mut State,
@@ -806,10 +809,10 @@ impl Service {
         let asked = Timely::of(&device);
         let found = self.found(state, slot, &asked)?;
         if found != Found::Stale && !place.joining {
-            // Only the operator may permit the loss of its content.
+            // The device counts as blank, and only the operator may permit the loss of its content.
             return check_to_make(&asked, false);
         }
-        // The name can be that of another device now, which the operator has not offered.
+        // The path may now refer to another device, which the operator has not offered.
         if newest_superblock_of(&asked, &self.geometry).is_none() {
             state.check_formatting()?;
             check_no_volume(&asked)?;
@@ -827,7 +830,8 @@ impl Service {
             Service::set_copy_rate(&state, rate.unwrap_or(0));
         }
         let report = self.host().report()?;
-        // An order that only limits the speed brings nothing back that its operator took out.
+        // An order that only sets the rate does not bring back devices that the operator has
+        // removed.
         let failed = |folder: &Folder, slot: Slot| {
             let path = folder.config().failed.get(&slot.0).filter(|_| throttle.is_none())?;
             Some(Place { path: path.clone(), joining: false })
@@ -847,7 +851,7 @@ impl Service {
         let revived = report.status.failed.then(|| self.revive(&mut state));
         drop(state);
         self.look_after();
-        // One that has come and does not take part yet is not missing.
+        // An attached device that does not take part yet is not missing.
         let lost = |report: &Report| -> Vec<u32> {
             let devices = report.status.devices.iter().zip(&report.members);
             let lost =

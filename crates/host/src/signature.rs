@@ -1,11 +1,11 @@
-//! File systems and partition tables, recognised by their magic numbers at the front of a device,
-//! for the message that refuses to destroy them.
+//! File systems and partition tables, recognised by magic numbers at the front of a device. They
+//! are named when a device with data is refused.
 
 /// A magic number: its offset, its bytes, and the name of the file system or table.
 type Mark = (usize, &'static [u8], &'static str);
 
-/// Common ones. The first match counts, so a file system is before the boot sector that it also
-/// has.
+/// Common magic numbers. The first match counts, so a file system precedes the boot sector that it
+/// also has.
 const MARKS: &[Mark] = &[
     (0, b"XFSB", "an xfs file system"),
     (0, b"LUKS\xba\xbe", "a LUKS encrypted device"),
@@ -24,12 +24,13 @@ const MARKS: &[Mark] = &[
     (510, b"\x55\xaa", "a partition table (MBR)"),
 ];
 
-/// Bytes of a ZFS label with the name of its pool and its length.
+/// Range of a ZFS label that contains the name of its pool.
 const ZFS_NAMES: std::ops::Range<usize> = 16 << 10..128 << 10;
 
-/// Returns the content of a device by the first 128 KiB, with its label if it has one.
+/// Returns the name of the file system or partition table in the first 128 KiB of a device, with
+/// its label if it has one.
 ///
-/// `None`: none of them is there.
+/// `None`: no magic number matches.
 pub(crate) fn of_front(front: &[u8]) -> Option<String> {
     let is_at = |at: usize, mark: &[u8]| front.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let marked = MARKS.iter().find(|(at, mark, _)| is_at(*at, mark));
@@ -51,7 +52,7 @@ pub(crate) fn of_front(front: &[u8]) -> Option<String> {
     Some(format!("{name}{label}{mounted}"))
 }
 
-/// Returns the text of a field up to its first zero byte, as a terminal can show it.
+/// Returns the text of a field up to its first zero byte, made harmless for a terminal.
 fn text(front: &[u8], at: usize, len: usize) -> Option<String> {
     let field = front.get(at..at + len)?;
     let end = field.iter().position(|&byte| byte == 0).unwrap_or(len);
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(of_front(&[0xff; 4096]), None);
     }
 
-    /// File systems made by their own tools are recognised.
+    /// File systems that were made by their own tools are recognised.
     #[test]
     fn a_file_system_of_its_own_tool_is_known() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,48 +1,49 @@
-//! Slow devices: a warning that an operator can trust and act upon.
+//! Slow devices: a warning that is reliable enough for an operator to act on.
 //!
-//! Reads avoid a late device within milliseconds ([`crate::latency`]), because a wrong guess costs
-//! little there. This warning costs sleep, or with `--evict-slow` a margin, so it needs more:
+//! Reads avoid a late device within milliseconds ([`crate::latency`]), because a wrong decision
+//! costs little there. This warning alarms an operator or, with `--evict-slow`, costs a device, so
+//! it needs more evidence:
 //!
-//! * Reads are compared over whole periods, a sixth of [`Rule::after`] each. A period says nothing
-//!   of a device with fewer than [`ENOUGH`] reads, unless these took half of the period.
+//! * Reads are compared over whole periods, a sixth of [`Rule::after`] each. A period does not
+//!   judge a device with fewer than [`ENOUGH`] reads, unless these took half of the period.
 //! * A device is late in a period if its median read takes at least [`SLOW_TIMES`] times as long as
-//!   three quarters of the other devices, and [`LATE_US`] more. So it is never accused together
-//!   with a quarter of the others, as when several share a disk that is busy elsewhere.
-//! * It is slow when it was late for [`Rule::after`] without a good period in between, in at least
-//!   [`LATE_PERIODS`] of them, over [`SURE`] reads or reads that took a third of the time.
-//! * The warning ends when the device was good for twice as long without a late period.
+//!   those of three quarters of the other devices, and at least [`LATE_US`] longer. So it is not
+//!   called late if a quarter of the others are as slow, as when several share a busy disk.
+//! * It is slow if it was late for [`Rule::after`] without a good period in between, in at least
+//!   [`LATE_PERIODS`] periods, with at least [`SURE`] reads or reads that took a third of the time.
+//! * The warning ends when the device was good for twice [`Rule::after`] without a late period.
 //!
-//! Time is passed in; the same samples give the same answer.
+//! The caller passes the time; the same samples give the same result.
 
 use pantile_volume::Slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Reads that a period needs to judge a device.
+/// Number of reads for which a period can judge a device.
 const ENOUGH: u64 = 8;
 
-/// Reads of all late periods together that suffice for a warning.
+/// Number of reads in all late periods together for which a warning is certain.
 const SURE: u64 = 48;
 
-/// Late periods, at least, before a warning; good periods before its end.
+/// Fewest late periods before a warning, and fewest good periods before its end.
 const LATE_PERIODS: u32 = 3;
 
-/// A read that takes this much longer than those of the others is late. Smaller differences come
-/// from schedulers and caches and slow no work down.
+/// Microseconds by which a late read exceeds those of other devices, at least. Smaller differences
+/// come from schedulers and caches and delay no work.
 pub(crate) const LATE_US: u32 = 2000;
 
-/// Reads of other devices count as at least this long: the times of a system are not steadier.
+/// Lower bound of the usual duration in microseconds: below it, measured durations are not stable.
 pub(crate) const FLOOR_US: u32 = 100;
 
-/// A device is late if its reads take this many times as long as those of the others. Once called
-/// slow, it stays late down to [`AGAIN_TIMES`].
+/// Factor by which the reads of a late device take longer than those of the others, at least. A
+/// device that is called slow counts as late down to [`AGAIN_TIMES`].
 pub(crate) const SLOW_TIMES: u32 = 4;
 pub(crate) const AGAIN_TIMES: u32 = 2;
 
-/// Classes of a histogram: four to an octave.
+/// Number of classes of the histogram, four for each doubling.
 const CLASSES: usize = 128;
 
-/// Reads of a device in the present period.
+/// Histogram of the durations of a device's reads in the present period.
 pub(crate) struct Tally {
     classes: [AtomicU32; CLASSES],
     total_us: AtomicU64,
@@ -61,7 +62,7 @@ impl Tally {
         self.total_us.fetch_add(us.into(), Relaxed);
     }
 
-    /// Returns the counts, and begins again.
+    /// Returns the reads so far, and begins a new period.
     pub(crate) fn take(&self) -> Period {
         let counts = self.classes.each_ref().map(|count| count.swap(0, Relaxed));
         let count: u64 = counts.iter().map(|&count| u64::from(count)).sum();
@@ -83,7 +84,7 @@ fn class_of(us: u32) -> usize {
     (4 * (octave - 1) + ((us >> (octave - 2)) & 3)) as usize
 }
 
-/// Returns the shortest time of a class.
+/// Returns the shortest duration of a class.
 fn least_of(class: usize) -> u32 {
     match class {
         0..4 => class as u32,
@@ -91,7 +92,7 @@ fn least_of(class: usize) -> u32 {
     }
 }
 
-/// The reads of a device in one period.
+/// Reads of a device in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Period {
     count: u64,
@@ -102,9 +103,9 @@ pub(crate) struct Period {
 /// A device that is called slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// Duration of its reads divided by that of the others, in its last late period.
+    /// Median duration of its reads divided by that of the other devices, in its last late period.
     pub times: u32,
-    /// The median of its reads then.
+    /// Median duration of its reads in that period, in microseconds.
     pub median_us: u32,
     /// Time for which it has been late.
     pub for_time: Duration,
@@ -116,23 +117,23 @@ pub(crate) struct Rule {
     pub(crate) after: Duration,
 }
 
-/// The devices of a volume, by slot.
+/// State of all devices, by slot.
 pub(crate) struct Watch {
     rule: Rule,
-    /// When the present period began.
+    /// Beginning of the present period.
     begun: Duration,
     slots: Vec<Watched>,
 }
 
 #[derive(Clone, Default)]
 struct Watched {
-    /// The last median of a period that judged it.
+    /// The median of the last period with enough reads.
     usual_us: Option<u32>,
     late: Option<Streak>,
     slow: Option<Called>,
 }
 
-/// Late periods without a good one in between.
+/// A series of late periods without a good one in between.
 #[derive(Clone, Copy)]
 struct Streak {
     since: Duration,
@@ -162,14 +163,14 @@ impl Watch {
         Watch { rule, begun: Duration::ZERO, slots: vec![Watched::default(); slots] }
     }
 
-    /// Forgets a slot, because its device was exchanged.
+    /// Forgets the state of a slot, because its device was exchanged.
     pub(crate) fn forget(&mut self, slot: Slot) {
         if let Some(watched) = self.slots.get_mut(slot.0 as usize) {
             *watched = Watched::default();
         }
     }
 
-    /// Returns the device of a slot, if it is called slow.
+    /// Returns the slow device of a slot, if it is called slow.
     pub(crate) fn slow(&self, slot: Slot) -> Option<Slow> {
         self.slots.get(slot.0 as usize)?.slow.map(|called| called.slow)
     }
@@ -181,7 +182,7 @@ impl Watch {
         if len < usual_len {
             return;
         }
-        // No call for long: the reads can be of any moment of that time.
+        // After a long time without a call, the reads can be of any moment of that time.
         let len = len.min(usual_len * 2);
         self.begun = now;
         let periods: Vec<Period> = tallies.map(Tally::take).collect();
@@ -214,7 +215,8 @@ impl Watch {
             Some(None) => return Verdict::Good,
             None => {}
         }
-        // The others are idle. A device as fast as they were is well; a slow one may be busy.
+        // The other devices are idle. If the device is as fast as they were, it is good; otherwise
+        // it may just be busy.
         let before = others(&|other| self.slots[other].usual_us);
         if before.is_some_and(|usual| late(usual).is_none()) { Verdict::Good } else { Verdict::Nothing }
     }

@@ -1,7 +1,7 @@
 //! Superblocks of devices, and the text of a code.
 //!
-//! A superblock is stored twice at the front of a device and once behind its last chunk; each is
-//! enough. docs/volume-format.md has the zones.
+//! A superblock is stored twice at the front of a device and once behind its last chunk; each of
+//! the three suffices. docs/volume-format.md has the zones.
 
 use crate::FolderError;
 use crate::geometry::{self, Misfit};
@@ -15,24 +15,24 @@ use std::path::PathBuf;
 /// Offset of the text of a code that no family names.
 pub(crate) const DEFINITION_AT: u64 = 2 * BLOCK as u64;
 
-/// Blocks at the end of a device that are searched for the copy of a superblock: 8 MiB. A volume
-/// leaves unused less than a stripe of each equal device and at most 4 MiB by which a longer
-/// journal and log would exceed it.
+/// Number of blocks at the end of a device that are searched for the copy of a superblock: 8 MiB.
+/// Between that copy and the end of the device, a volume leaves less than a stripe and at most 4
+/// MiB.
 pub(crate) const TAIL_BLOCKS: u64 = 2048;
 
-/// Returns the newest superblock of a device, from any of its three places; of this volume, if one
-/// is named.
+/// Returns the newest superblock of a device, from any of its three places. If a volume is given,
+/// superblocks of other volumes are ignored.
 pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -> Option<Superblock> {
     let found = superblocks(device).into_iter().map(|(_, found)| found);
     let found = found.filter(|found| volume.is_none_or(|volume| found.volume == volume));
     found.max_by_key(|found| (found.session, found.update))
 }
 
-/// Returns the superblock of a device that is being made a copy of the one in its slot, and is no
-/// member of the volume: one of its three places with the mark is enough.
+/// Returns the superblock of a device that is under construction as the copy of a member: one
+/// marked superblock in the three places is enough.
 ///
-/// At the end of the copy the places become those of a member one after the other, the one behind
-/// the last chunk last. So a copy that a crash cuts off keeps its mark until it is whole.
+/// At the end of the copy the marks are overwritten one after another, the one behind the last
+/// chunk last. So an interrupted copy keeps a mark until it is complete.
 pub(crate) fn copy_under_way(device: &dyn Device) -> Option<Superblock> {
     let copies = all_superblocks(device).into_iter().filter(|(_, found)| is_of_copy(found));
     copies.map(|(_, found)| found).next()
@@ -42,13 +42,13 @@ fn is_of_copy(found: &Superblock) -> bool {
     found.copy_begun > 0
 }
 
-/// As [`newest_superblock`], but also looks for the copy where devices of this geometry have it: a
-/// device can be longer than its volume needs, and one whose front was overwritten does not say by
-/// how much.
+/// Does the same as [`newest_superblock`], and also searches the place behind the last chunk of a
+/// device of this geometry. A device can be longer than its volume needs, and without its front it
+/// does not say by how much.
 pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
     newest_superblock(device, Some(geometry.volume)).or_else(|| {
         if superblock_at(device, 0).or_else(|| superblock_at(device, 1)).is_some() {
-            // It is of another volume now, or no member of this one yet.
+            // The device belongs to another volume now, or is a copy under construction.
             return None;
         }
         let slots = (0..geometry.slots() as u32).map(Slot);
@@ -60,8 +60,8 @@ pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> 
     })
 }
 
-/// Returns the superblocks of a device with their blocks; none of a device that is being made a
-/// copy.
+/// Returns the superblocks of a member with their block numbers; none for a copy under
+/// construction.
 fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let found = all_superblocks(device);
     match found.iter().any(|(_, found)| is_of_copy(found)) {
@@ -70,8 +70,9 @@ fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     }
 }
 
-/// Returns the superblocks of a device, member or copy under way, with their blocks. One at the
-/// front names the place of the copy; without it the end is searched.
+/// Returns the superblocks of a device with their block numbers, also for a copy under
+/// construction. One at the front gives the place of the last one; without it the end of the device
+/// is searched.
 pub(crate) fn all_superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let at = |block: u64| Some((block, superblock_at(device, block)?));
     let mut found: Vec<(u64, Superblock)> = [0, 1].into_iter().filter_map(at).collect();
@@ -97,7 +98,7 @@ fn decode_any(bytes: &[u8]) -> Option<Superblock> {
     Superblock::decode(bytes).or_else(|_| Superblock::decode_copy(bytes)).ok()
 }
 
-/// Returns why nothing of a volume was found on a device, in words.
+/// Returns the reason why a device has no superblock of a member, as text.
 pub(crate) fn nothing_on(device: &dyn Device) -> String {
     if let Some(copy) = copy_under_way(device) {
         return format!("it is an unfinished copy of device {} of the volume '{}'", copy.slot.0, copy.name);
@@ -109,29 +110,29 @@ pub(crate) fn nothing_on(device: &dyn Device) -> String {
     }
 }
 
-/// Returns the block of a superblock's copy: behind the last chunk. It is the last block only of a
-/// device without unused space.
+/// Returns the block number of a superblock's copy, which is behind the last chunk. It is the last
+/// block of the device only if no space is unused.
 fn copy_of(superblock: &Superblock) -> Option<u64> {
     superblock.shape.device_blocks_needed()?.checked_sub(1)
 }
 
-/// Returns the copy in a block, if it is one.
+/// Returns the superblock in a block, if it is the copy that belongs there.
 fn copy_at(device: &dyn Device, block: u64) -> Option<Superblock> {
     superblock_at(device, block).filter(|found| is_copy(device, block, found))
 }
 
-/// True if a superblock is the copy that belongs in this block. User data can look like one, but
-/// name another block.
+/// True if a superblock is the copy that belongs in this block. User data can look like a
+/// superblock, but then it names another block.
 fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
     copy_of(found) == Some(block)
         || (block + 1) * BLOCK as u64 > device.len_bytes().saturating_sub(BLOCK as u64)
 }
 
-/// Returns the copy that is nearest to the end of a device, and its block.
+/// Returns the last copy of a superblock on a device, and its block number.
 pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
     let blocks = device.len_bytes() / BLOCK as u64;
     if blocks == 0 {
-        // It is shorter than a block.
+        // The device is shorter than a block.
         return None;
     }
     let first = blocks.saturating_sub(TAIL_BLOCKS);
@@ -144,7 +145,7 @@ pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
 }
 
 /// Returns the geometry of a superblock. The text of a code that no family names is stored on each
-/// device; the first that is whole is used.
+/// device; the first intact one is used.
 pub(crate) fn geometry_of<'d>(
     superblock: &Superblock,
     devices: impl IntoIterator<Item = &'d dyn Device>,
@@ -164,8 +165,8 @@ pub(crate) fn geometry_of<'d>(
     })
 }
 
-/// Returns the definition area of a device, if it matches the superblock; zeros if the superblock
-/// needs none.
+/// Returns the definition area of a device, if it matches the superblock; zeros if the code needs
+/// no text.
 pub(crate) fn definition_of(superblock: &Superblock, device: &dyn Device) -> Option<AlignedBuf> {
     let Some(definition) = superblock.definition else { return Some(AlignedBuf::zeroed(BLOCK)) };
     let blocks = u64::from(definition.len).div_ceil(BLOCK as u64);

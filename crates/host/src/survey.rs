@@ -1,7 +1,7 @@
-//! State of a volume that cannot be opened: the content of each path of its folder.
+//! State of a volume that cannot be opened: the devices at the paths of its folder.
 //!
-//! Only superblocks are read. Whether a device lacks writes is known to the maps, which are
-//! unreadable.
+//! Only superblocks are read. The maps, which record whether a device lacks writes, are unreadable
+//! here.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
 use crate::folder::{as_another_one, ran_separately};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Content of a path.
+/// The device at a path, and what was found on it.
 struct Held {
     device: Option<Arc<dyn Device>>,
     superblock: Option<Superblock>,
@@ -128,7 +128,7 @@ impl Folder {
     }
 }
 
-/// The superblock and geometry that devices are compared with.
+/// The newest superblock and its geometry, with which all devices are compared.
 struct Judge<'h> {
     newest: Option<&'h Superblock>,
     geometry: Option<&'h Geometry>,
@@ -139,17 +139,17 @@ struct Judge<'h> {
 }
 
 impl Judge<'_> {
-    /// Returns the device of a slot, as an opening chooses it.
+    /// Returns the device of a slot, by the same rule as an opening.
     fn device(&self, slot: Slot) -> Option<&Held> {
         let claims = self.held.iter().filter_map(|(line, held)| {
             let found = held.superblock.as_ref().filter(|found| found.slot == slot)?;
             Some(((found.session, found.update, Slot(*line) == slot), held))
         });
-        // Of equal ones the first, as an opening chooses.
+        // Of equally new ones the first is chosen, as in an opening.
         claims.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, held)| held)
     }
 
-    /// Returns why a slot counts as lost.
+    /// Returns the reason why a slot counts as lost.
     fn problem(&self, slot: u32) -> Option<String> {
         let Some(held) = self.device(Slot(slot)) else {
             let told = match self.held.get(&slot) {

@@ -1,19 +1,19 @@
-//! Texts with parts of strangers, made harmless for a terminal or a shell.
+//! Texts with parts from untrusted sources, made harmless for a terminal or a shell.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
-/// True if a terminal shows a character as itself: it is no control character and does not change
-/// how the text is read.
+/// True if a terminal shows a character as itself. It is not a control character and does not
+/// change how the text around it is displayed.
 pub fn is_harmless(c: char) -> bool {
     let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     !c.is_control() && !hides
 }
 
-/// Returns a text in which control characters, and characters that change how it is read, are
-/// escapes.
+/// Returns a text with escapes in place of control characters, and of characters that change how
+/// the text is displayed.
 pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -25,7 +25,7 @@ pub fn harmless(text: &str) -> String {
     out
 }
 
-/// Returns a word in shell syntax, safe for a terminal: control characters are written as
+/// Returns a word in shell syntax, safe for a terminal. Control characters are written as
 /// `$'\033'`, which bash, zsh and the POSIX shell of 2024 read.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref();
@@ -57,7 +57,8 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
 mod tests {
     use super::*;
 
-    /// A forged claim names its host so; a zero would also end the text for a program in C.
+    /// The host name in a forged claim can contain such characters; a zero byte would also end the
+    /// text in a C program.
     #[test]
     fn control_characters_become_escapes() {
         let host = "\u{1b}]0;owned\u{7}\u{9b}2J\0\n\u{202e}ä";

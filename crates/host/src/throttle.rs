@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest delay of the next step by one: a large I/O under a small rate must not stop all.
+/// Longest delay that one step causes for the next: a large I/O under a low rate must not stop
+/// everything.
 const STEP_MAX: Duration = Duration::from_secs(10);
 
-/// A rate, and the time of the next step.
+/// A rate, and the earliest time of the next step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Throttle {
     bytes_per_s_max: Option<u64>,
@@ -31,7 +32,7 @@ impl Throttle {
         self.next_at
     }
 
-    /// Begins a step. Unused rate is not saved up.
+    /// Begins a step of this many bytes. An unused rate is not accumulated.
     pub(crate) fn begin(&mut self, bytes: u64, now: Instant) {
         if let Some(rate) = self.bytes_per_s_max {
             let step = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64).min(STEP_MAX);

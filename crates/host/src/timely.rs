@@ -1,12 +1,12 @@
-//! Devices whose operations end in time, for callers that must not wait for ever.
+//! Devices whose operations have a time limit, for callers that must not wait for ever.
 //!
-//! The engine gives its devices requests and never waits for one. Other callers wait for the
-//! answer: those that look at superblocks, claims or the content of a new device. Behind a
-//! [`Timely`] such a wait has an end: another thread does the operation, on memory of its own. When
-//! the caller's patience ends, so does the wait, with the error of a device that is gone.
+//! The engine submits requests to its devices and never waits for a single one. Other callers wait
+//! for the answer: they read superblocks, claims or the content of a new device. [`Timely`] limits
+//! that wait: another thread does the operation, with its own memory. When the limit expires, the
+//! caller gets the error of a device that is gone.
 //!
-//! Invariants: a thread that waits for a device holds it open; while an answer is late, further
-//! requests to the device are refused at once. A device that hangs so costs one patience and one
+//! Invariants: a thread that waits for a device keeps it open; while an answer is late, further
+//! requests to the device are refused at once. So a device that hangs costs one time limit and one
 //! thread, for any number of requests.
 
 use crate::locks::{lock, wait, wait_for};
@@ -17,17 +17,17 @@ use std::sync::mpsc::{SendError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Longest wait for an answer: longer than disks need to start turning, shorter than a running
-/// volume's patience with a device.
+/// Longest wait for an answer: longer than disks need to spin up, shorter than the deadline of a
+/// device in a running volume.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// Late operations that have not ended, by the name of the device.
+/// Number of late operations by the name of the device.
 static LATE: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
-/// Notified when one of them ends.
+/// Notified when a late operation ends.
 static ENDED: Condvar = Condvar::new();
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -36,15 +36,15 @@ type Job = Box<dyn FnOnce() + Send>;
 enum Wait<T> {
     UnderWay,
     There(T),
-    /// The caller has given up.
+    /// The caller no longer waits.
     Late,
 }
 
-/// A device of which every operation but the engine's own has an end.
+/// A device whose operations have a time limit; the engine does not use this type.
 pub(crate) struct Timely {
     device: Arc<dyn Device>,
     patience: Duration,
-    /// Idle threads.
+    /// Senders to idle threads.
     idle: Arc<Mutex<Vec<Sender<Job>>>>,
 }
 
@@ -53,17 +53,17 @@ impl Timely {
         Timely { device, patience, idle: Arc::default() }
     }
 
-    /// Waits [`PATIENCE`].
+    /// Wraps a device with the limit [`PATIENCE`].
     pub(crate) fn of(device: &Arc<dyn Device>) -> Timely {
         Timely::new(device.clone(), PATIENCE)
     }
 
-    /// Returns the same device and threads with another patience.
+    /// Returns the same device and threads with another limit.
     pub(crate) fn within(&self, patience: Duration) -> Timely {
         Timely { device: self.device.clone(), patience, idle: self.idle.clone() }
     }
 
-    /// Calls `what` on a thread of its own once the device has no late answer.
+    /// Calls `what` on a separate thread once the device has no late operation.
     pub(crate) fn when_it_answers(&self, what: impl FnOnce(&dyn Device) + Send + 'static) {
         let device = self.device.clone();
         let job = move || {
@@ -74,7 +74,7 @@ impl Timely {
             drop(late);
             what(&*device);
         };
-        // Without a thread it is not called, as after a crash.
+        // If no thread can be started, it is not called, as after a crash.
         let _ = std::thread::Builder::new().name("late".into()).spawn(job);
     }
 
@@ -87,7 +87,8 @@ impl Timely {
         let device = self.device.clone();
         let job = move || {
             let result = what(&*device);
-            // Closed before the caller hears of it, who may open it again.
+            // The device is closed before the caller gets the result, because the caller may open
+            // it again.
             drop(device);
             result
         };
@@ -113,7 +114,7 @@ impl Timely {
                 }
                 match next.recv() {
                     Ok(given) => job = given,
-                    // All callers have gone.
+                    // No `Timely` uses the threads any more.
                     Err(_) => return,
                 }
             }
@@ -122,7 +123,7 @@ impl Timely {
     }
 }
 
-/// Opens a device, by `open`, and waits for it only so long.
+/// Opens a device by `open`, with a time limit.
 pub(crate) fn open_within<T: Send + 'static>(
     path: &Path,
     patience: Duration,
@@ -134,7 +135,7 @@ pub(crate) fn open_within<T: Send + 'static>(
     within(path.display().to_string(), patience, at, move || open(&own), give)
 }
 
-/// Runs a job on another thread, and waits for it only so long.
+/// Runs a job on another thread, and waits for it with a time limit.
 fn within<T: Send + 'static>(
     name: String,
     patience: Duration,
@@ -269,7 +270,7 @@ mod tests {
         assert!(matches!(hangs, Err(DeviceError::Gone { errno: TIMED_OUT, .. })), "{hangs:?}");
         let (first, mut found) = (begun.elapsed(), block(0));
         assert!(first >= patience && first < patience * 20, "{first:?}");
-        // Later callers are refused at once, on every way.
+        // Later callers are refused at once, whichever function they call.
         let begun = Instant::now();
         let others: Vec<Timely> = (0..100).map(|_| Timely::new(gated.clone(), patience)).collect();
         assert!(others.iter().all(|other| other.flush().is_err()));

@@ -1,26 +1,26 @@
-//! A device that still works and its replacement, as one device.
+//! A twin: a device that still works and its replacement, used as one device.
 //!
-//! The volume goes on with the old device while the new one becomes a copy of it, byte for byte,
-//! with every block at the same offset. Reads go to the old device first. A write goes to the old
-//! device and, where the copy has passed, to the new one. So the old device is complete at every
-//! moment, and the copy costs no redundancy.
+//! The volume continues to use the old device while the new one becomes a copy of it, byte for
+//! byte, with every block at the same offset. Reads go to the old device first. A write goes to the
+//! old device and, in the part that is already copied, to the new one. So the old device is
+//! complete at every moment, and the copy costs no redundancy.
 //!
-//! The first thing that the new device gets is a mark in the places of its superblocks: it is a
-//! copy under way and no member. When all is copied it is read back and compared with the old
-//! device. [`Twin::finish`] then holds writes back, flushes the new device, writes the superblocks
-//! of the old one over the marks, flushes and reads them back. Only then its caller records that
-//! the new device is the member; from then on the old device is neither read nor written. A crash
-//! before that record leaves the old device, one after it the new one.
+//! First the new device gets a mark in the places of its superblocks: it is a copy under
+//! construction and no member. When everything is copied, it is read back and compared with the old
+//! device. [`Twin::finish`] then holds writes back, flushes the new device, overwrites the marks
+//! with the superblocks of the old device, flushes, and reads them back. Only then the caller
+//! records that the new device is the member; from then on the old device is neither read nor
+//! written. After a crash before that record the old device is the member, after it the new one.
 //!
-//! Invariants: `copied` never shrinks. No write and no copy overlap in time and place. Before the
-//! new device is named, the old one has all copied writes of an acknowledged flush; when it is
-//! named, they are durable on the new one.
+//! Invariants: `copied` never decreases. A write and a copy of the same range never run at the same
+//! time. Before the new device is recorded, every write of an acknowledged flush is durable on the
+//! old one; at that moment these writes are durable on the new one, too.
 //!
-//! A failure of the new device ends the replacement and does no harm: the old device goes on alone.
-//! So does a hang: no request waits longer for the new device than [`HANGS`], which is less than a
-//! volume's patience with a device; the volume would give up both. A failure of the old device is
-//! an error of the twin, as without the new one, except that reads of copied blocks are then
-//! answered by the new device.
+//! A failure of the new device ends the replacement and does no harm: the old device serves alone
+//! again. The same holds if the new device hangs: no request waits longer for it than [`HANGS`],
+//! which is less than the volume's deadline, after which the volume would give up both. A failure
+//! of the old device is an error of the twin, as without the new one, except that the new device
+//! then answers reads of copied blocks.
 
 use crate::folder::FRONT_BYTES;
 use crate::locks::lock;
@@ -33,51 +33,51 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Bytes copied at a time. A write to a place that is being copied waits for this much.
+/// Bytes copied in one step. A write to the range that is being copied waits for the step.
 pub(crate) const STEP_BYTES: usize = 1 << 20;
 
-/// Longest wait of a finish for writes that have begun.
+/// Longest wait of `finish` for writes that have begun.
 const WRITES_END: Duration = Duration::from_secs(3);
 
-/// Longest time of the new device for a copy, or for a write beside it.
+/// Time limit of the new device for a step of the copy, or for a write of the volume.
 const HANGS: Duration = Duration::from_secs(20);
 
-/// Longest time of each device for an operation while a finish holds writes back. All of them
-/// together take less than a volume's patience with a device, since one that hangs gets no further
-/// operation.
+/// Time limit of each device for an operation while `finish` holds writes back. All of these
+/// operations together take less than the volume's deadline, because a device that hangs gets no
+/// further operation.
 const HELD: Duration = Duration::from_secs(5);
 
-/// Time for the flush of a whole copy; nothing waits for it.
+/// Time limit of the flush of a complete copy; no request waits for it.
 const COPY_FLUSHED: Duration = Duration::from_secs(600);
 
 /// State of a replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The old device is the member, and is being copied.
+    /// The old device is the member and is being copied.
     Copies,
-    /// The new device is the member.
+    /// The new device is the member; the old one is not used any more.
     Retired,
-    /// The old device is the member for good.
+    /// The old device is the member and stays it.
     Abandoned(Ended),
 }
 
-/// Reason why a replacement ended without the new device.
+/// Reason why a replacement ended without the new device as the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The new device failed.
     Failed(DeviceError),
-    /// It read back other bytes than were written to it.
+    /// The new device read back other bytes than were written to it.
     Differs {
-        /// The first block that differs, in bytes.
+        /// The offset of the first block that differs, in bytes.
         at: u64,
     },
-    /// The folder could not be changed to name it.
+    /// The folder could not be changed to name the new device.
     NotNamed,
     /// The operator cancelled it.
     Cancelled,
 }
 
-/// Time limits for devices.
+/// Time limits for the devices.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience {
     hangs: Duration,
@@ -89,56 +89,56 @@ impl Patience {
     pub(crate) const USUAL: Patience = Patience { hangs: HANGS, held: HELD, copy_flushed: COPY_FLUSHED };
 }
 
-/// Two devices, of which the volume sees one.
+/// Two devices that the volume uses as one.
 pub(crate) struct Twin {
     old: Arc<dyn Device>,
     new: Arc<dyn Device>,
-    /// The new device while it is no member.
+    /// The new device with time limits, used until it is the member.
     asked: Timely,
     patience: Patience,
     len_bytes: u64,
-    /// Blocks of the superblocks, ascending.
+    /// Offsets of the superblocks in bytes, ascending.
     withheld: Vec<u64>,
-    /// The block written there while the new device is a copy under way; zeros for a volume whose
-    /// format has no mark.
+    /// The block that is written there during the copy; zeros for a volume whose format has no
+    /// mark.
     mark: AlignedBuf,
     state: Mutex<State>,
     moved: Condvar,
-    /// Blocks that the old device could not read when they were copied, in bytes.
+    /// Offsets in bytes of blocks that the old device could not read when they were copied.
     unreadable: Mutex<BTreeSet<u64>>,
 }
 
 struct State {
     phase: Phase,
-    /// The mark is on the new device.
+    /// True if the mark is on the new device.
     marked: bool,
-    /// Everything before it is on the new device, but for superblocks.
+    /// All bytes before this offset are on the new device, except the superblocks.
     copied: u64,
     /// The range that is being copied or compared.
     copying: Range<u64>,
-    /// The copied bytes are durable there.
+    /// True if the copied bytes are durable on the new device.
     flushed: bool,
-    /// Everything before it was read back and found equal.
+    /// All bytes before this offset were read back and found equal.
     verified: u64,
-    /// The superblocks are being copied: no write begins.
+    /// True while superblocks are copied: no write may begin.
     finishing: bool,
-    /// Writes under way, by name.
+    /// Pending writes: their names and ranges.
     writes: Vec<(u64, Range<u64>)>,
     named: u64,
 }
 
-/// The result of a step of copying.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Copied or compared, in bytes.
+    /// This many bytes were copied or compared.
     Copied(u64),
-    /// Only superblocks are left.
+    /// Everything is copied and compared, except the superblocks.
     Ready,
-    /// The replacement is over, one way or the other.
+    /// The replacement has ended, with or without success.
     Over,
 }
 
-/// A write that copies must not overlap.
+/// A pending write. No step of the copy may overlap it.
 struct Writing<'t> {
     twin: &'t Twin,
     name: u64,
@@ -146,13 +146,13 @@ struct Writing<'t> {
     is_copied: bool,
 }
 
-/// Lets writes begin again, however the finish ends.
+/// Lets writes begin again when `finish` ends, in any way.
 struct Finishing<'t>(&'t Twin);
 
 impl Twin {
-    /// `len_bytes`: the used length of both devices, neither of which is shorter. `withheld`:
-    /// offsets of the superblocks, one block each. `mark`: the block written there during the copy;
-    /// empty: zeros.
+    /// Pairs two devices. `len_bytes`: the used length of both, neither of which is shorter.
+    /// `withheld`: offsets of the superblocks, one block each. `mark`: the block written there
+    /// during the copy; empty: zeros.
     pub(crate) fn new(
         (old, new): (Arc<dyn Device>, Arc<dyn Device>),
         len_bytes: u64,
@@ -188,7 +188,7 @@ impl Twin {
         }
     }
 
-    /// Returns its state and the number of bytes copied.
+    /// Returns the phase and the number of bytes copied.
     pub(crate) fn progress(&self) -> (Phase, u64) {
         let state = self.lock();
         (state.phase.clone(), state.copied)
@@ -199,37 +199,36 @@ impl Twin {
         self.lock().verified
     }
 
-    /// True if everything but superblocks is copied, was flushed, and was read back.
+    /// True if all bytes except the superblocks are copied, flushed, and verified.
     pub(crate) fn is_copied(&self) -> bool {
         let state = self.lock();
         state.phase == Phase::Copies && state.flushed && state.verified == self.len_bytes
     }
 
-    /// Ends the replacement, if it has not ended: the old device goes on alone.
+    /// Ends the replacement, if it has not ended: the old device serves alone again.
     pub(crate) fn cancel(&self) {
         self.abandon(Ended::Cancelled);
     }
 
-    /// Wipes the marks from the new device, which is no member, and makes its front blank.
+    /// Overwrites the marks and the front of the new device, which is no member, with zeros.
     pub(crate) fn let_go_of_new(&self) {
         self.wipe_withheld();
         let front = AlignedBuf::zeroed(FRONT_BYTES.min(self.len_bytes) as usize);
-        // If it cannot be written, it is not offered again before the operator names it.
+        // If it cannot be written, it is not used again before the operator names it.
         let _ = self.asked.within(self.patience.held).write_at(0, &[front.whole()]);
     }
 
-    /// Returns the number of blocks that the old device could not read when they were copied. They
-    /// are zeros on the new one, and found bad as such.
+    /// Returns the number of blocks that the old device could not read when they were copied. On
+    /// the new device they are zeros, so their checksums show that they are bad.
     pub(crate) fn unreadable_blocks(&self) -> u64 {
         lock(&self.unreadable).len() as u64
     }
 
-    /// Copies the next [`STEP_BYTES`], flushes the copy, or compares the next [`STEP_BYTES`] of
-    /// both devices. One thread calls it, after the writes to the old device that did not pass the
-    /// twin.
-    /// not pass the twin.
+    /// Performs the next step: copies [`STEP_BYTES`], flushes the copy, or compares [`STEP_BYTES`]
+    /// of both devices. Only one thread may call it, and only after all writes to the old device
+    /// that bypassed the twin have ended.
     ///
-    /// Errors: the old device does not answer. The next step tries the place again.
+    /// Errors: the old device does not answer. The next call repeats the step.
     pub(crate) fn step(&self) -> Result<Step, DeviceError> {
         let (range, compares) = {
             let mut state = self.lock();
@@ -244,11 +243,12 @@ impl Twin {
             }
             if from == self.len_bytes {
                 drop(state);
-                // Most of what a finish has to flush, while no write waits for it.
+                // This flushes most data of the copy, so that `finish`, which holds writes back,
+                // has less to flush.
                 return Ok(if compares { Step::Ready } else { self.flush_copy() });
             }
             let range = from..(from + STEP_BYTES as u64).min(self.len_bytes);
-            // From here on no write begins there; those that have begun end.
+            // From now on no write begins in the range; pending ones are waited for.
             state.copying = range.clone();
             while state.writes.iter().any(|(_, other)| overlap(other, &range)) {
                 state = self.wait(state);
@@ -282,8 +282,7 @@ impl Twin {
         step
     }
 
-    /// Marks the new device as a copy under way, durably: from here on it is no member of any
-    /// volume.
+    /// Writes the marks to the new device, durably: from then on it is no member of any volume.
     fn mark_new(&self) -> Step {
         let write = |&at: &u64| self.asked.write_at(at, &[self.mark.whole()]);
         let written = self.withheld.iter().try_for_each(write).and_then(|()| self.asked.flush());
@@ -308,8 +307,8 @@ impl Twin {
         }
     }
 
-    /// Compares a range of the new device with the bytes of the old one, except superblocks and
-    /// blocks that the old one could not read, now or when it was copied.
+    /// Compares a range of the new device with the bytes of the old one. Superblocks are skipped,
+    /// and blocks that the old one could not read, now or when they were copied.
     fn compare(&self, range: &Range<u64>, bytes: &AlignedBuf, unreadable: &[u64]) -> Result<(), Ended> {
         let mut there = AlignedBuf::zeroed(bytes.len());
         self.asked.read_at(range.start, there.whole_mut()).map_err(Ended::Failed)?;
@@ -327,14 +326,14 @@ impl Twin {
         }
     }
 
-    /// Makes the new device the member. `name` records that durably; while it runs nothing is
-    /// written.
+    /// Makes the new device the member. `name` records that durably; during that call no write
+    /// runs.
     ///
-    /// Returns true if the new device is the member from now on. Otherwise the old one is: the new
-    /// one failed, or the old one does not read or does not end its writes, and then `finish` can
-    /// be called again.
+    /// Returns true if the new device is the member from now on. Otherwise the old one is, for one
+    /// of two reasons: the new one failed, or the old one did not read or did not end its writes.
+    /// After the latter `finish` can be called again.
     ///
-    /// Errors: those of `name`; the old device is the member.
+    /// Errors: those of `name`; then the old device is the member.
     ///
     /// Cost: writes are held back for at most [`WRITES_END`] and four times [`HELD`], and as long
     /// as `name` takes.
@@ -349,7 +348,7 @@ impl Twin {
         while !state.writes.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // A device hangs. It is given up, or answers, and then `finish` is called again.
+                // A device hangs. When it has answered or was given up, `finish` is called again.
                 drop(state);
                 return Ok(false);
             }
@@ -358,7 +357,7 @@ impl Twin {
         drop(state);
         let Ok(superblocks) = self.read_superblocks() else { return Ok(false) };
         let flush = || self.flush_new(self.patience.held);
-        // The data that superblocks describe are durable before them.
+        // The data are made durable before the superblocks that describe them.
         let written = flush().and_then(|()| self.write_superblocks(&superblocks)).and_then(|()| flush());
         let written = written.map_err(Ended::Failed).and_then(|()| self.compare_superblocks(&superblocks));
         if let Err(why) = written {
@@ -390,7 +389,8 @@ impl Twin {
         }
     }
 
-    /// Waits until nothing is copied in the range, and begins a write there.
+    /// Waits until no step copies in the range and `finish` is not running, then begins a write
+    /// there.
     fn begin_write(&self, range: Range<u64>) -> Writing<'_> {
         let mut state = self.lock();
         while state.finishing || overlap(&state.copying, &range) {
@@ -403,7 +403,7 @@ impl Twin {
         Writing { twin: self, name, phase, is_copied }
     }
 
-    /// Does an operation on both devices, or on the one that counts.
+    /// Performs an operation on both devices, or on the only one that is in use.
     fn on_both(
         &self,
         offset: u64,
@@ -426,7 +426,8 @@ impl Twin {
         Ok(())
     }
 
-    /// Reads a range of the old device; unreadable blocks are zeros. Returns them, too.
+    /// Reads a range of the old device, with zeros for unreadable blocks. Returns the offsets of
+    /// these, too.
     fn read_old(&self, range: &Range<u64>) -> Result<(AlignedBuf, Vec<u64>), DeviceError> {
         let mut unreadable = Vec::new();
         let mut bytes = AlignedBuf::zeroed((range.end - range.start) as usize);
@@ -447,8 +448,8 @@ impl Twin {
         Ok((bytes, unreadable))
     }
 
-    /// Writes a copy, except superblocks. Zeros are not written over zeros: a new device can be
-    /// sparse.
+    /// Writes a copy, except superblocks. Zeros are not written if the new device has zeros there,
+    /// so that it stays sparse.
     fn write_copy(&self, offset: u64, bytes: &AlignedBuf) -> Result<(), DeviceError> {
         if bytes.iter().all(|&byte| byte == 0) {
             let mut there = AlignedBuf::zeroed(bytes.len());
@@ -460,7 +461,7 @@ impl Twin {
         self.write_around(offset, &[bytes.whole()])
     }
 
-    /// Writes to the new device, except the superblocks.
+    /// Writes to the new device, except in the places of superblocks.
     fn write_around(&self, offset: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
         let len: u64 = parts.iter().map(|part| part.bytes().len() as u64).sum();
         let gaps = self.gaps(offset..offset + len);
@@ -484,7 +485,7 @@ impl Twin {
         })
     }
 
-    /// Returns the parts of a range between superblocks.
+    /// Returns the parts of a range that are not places of superblocks.
     fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let (mut gaps, mut at) = (Vec::new(), range.start);
         for &start in self.withheld.iter().filter(|&&start| overlap(&(start..start + BLOCK as u64), &range)) {
@@ -505,7 +506,7 @@ impl Twin {
         let read = |&at: &u64| {
             let mut block = AlignedBuf::zeroed(BLOCK);
             match old.read_at(at, block.whole_mut()) {
-                // One that is unreadable is one of three.
+                // An unreadable superblock becomes zeros: the other two suffice.
                 Err(error) if error.remedy() == Remedy::RepairRange => block.fill(0),
                 result => result?,
             }
@@ -519,7 +520,7 @@ impl Twin {
         self.withheld.iter().zip(blocks).try_for_each(|(&at, block)| new.write_at(at, &[block.whole()]))
     }
 
-    /// Compares the superblocks of the new device with these.
+    /// Compares the superblocks on the new device with these blocks.
     fn compare_superblocks(&self, blocks: &[AlignedBuf]) -> Result<(), Ended> {
         let new = self.asked.within(self.patience.held);
         self.withheld.iter().zip(blocks).try_for_each(|(&at, block)| {
@@ -529,8 +530,9 @@ impl Twin {
         })
     }
 
-    /// Wipes marks and superblocks of the new device: it must not pass for the old one, which is
-    /// written to from now on. If it hangs, it is wiped when it answers.
+    /// Overwrites marks and superblocks of the new device with zeros. It must not be mistaken for
+    /// the old one, which is written to from now on. If the new device hangs, that happens when it
+    /// answers.
     fn wipe_withheld(&self) {
         if wipe(&self.asked.within(self.patience.held), &self.withheld).is_err() {
             let withheld = self.withheld.clone();
@@ -563,7 +565,7 @@ impl Device for Twin {
         self.old.block_len_bytes().max(self.new.block_len_bytes())
     }
 
-    /// An identity of its own: neither device is a member by itself while the twin is.
+    /// Returns an identity of its own: while the twin is the member, neither device alone is.
     fn identity(&self) -> Identity {
         Identity::Memory { address: std::ptr::from_ref(self) as usize }
     }
@@ -596,7 +598,7 @@ impl Device for Twin {
         )
     }
 
-    /// Flushes the device that counts. `finish` flushes the new one after all writes.
+    /// Flushes the member. `finish` flushes the new device itself, after all writes.
     fn flush(&self) -> Result<(), DeviceError> {
         match self.progress().0 {
             Phase::Retired => self.new.flush(),
@@ -606,7 +608,7 @@ impl Device for Twin {
 
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
         let discard = |device: &dyn Device| device.discard(offset_bytes, len_bytes);
-        // A discarded block may keep its content, so superblocks may stay.
+        // A discarded block may keep its content, but superblocks must not be discarded.
         let gaps = self.gaps(offset_bytes..offset_bytes + len_bytes);
         let on_new = || gaps.iter().try_for_each(|gap| self.asked.discard(gap.start, gap.end - gap.start));
         self.on_both(offset_bytes, len_bytes, || discard(&*self.old), on_new)

@@ -1,8 +1,7 @@
-//! Computations over blocks: sums over GF(2^8) and checksums, and the threads that do the long
-//! ones.
+//! Computations on blocks: sums over GF(2^8) and checksums, and the threads for long ones.
 //!
-//! Sums over the same operands become one pass over them (the parities of a stripe, for example),
-//! unless a sum uses the result of another one of the pass.
+//! Sums over the same operands are computed in one pass over these (for example, the parities of a
+//! stripe), unless one of the sums uses the result of another.
 
 use crate::locks::{lock, wait};
 use crate::memory::{BLOCK, Block, Buffers};
@@ -16,23 +15,23 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// The checksum of a block under a seed.
+/// Returns the checksum of a block with a seed.
 pub(crate) fn checksum(volume: VolumeId, seed: Seed, content: &[u8]) -> u64 {
     block_checksum(volume, seed.slot, seed.address, Generation(seed.generation), content).0
 }
 
-/// Coefficients by output and source.
+/// Coefficients: one row for each output, one column for each source.
 type Matrix = Vec<Vec<u8>>;
 
-/// Compiled matrices, shared by all workers. A volume has few of them: its parities, and one for
-/// each pattern of losses met.
+/// Compiled matrices, shared by all workers. A volume has few of them: one for its parities, and
+/// one for each pattern of losses.
 #[derive(Default)]
 pub(crate) struct Matrices {
     compiled: Mutex<HashMap<Matrix, Arc<Dot>>>,
 }
 
-/// Limit of compiled matrices. Above it all are forgotten and compiled again, so any number of
-/// patterns of losses is bounded.
+/// Most compiled matrices. When there are more, all are dropped and compiled again when needed, so
+/// the memory is bounded for any number of patterns of losses.
 const MATRICES_MAX: usize = 1024;
 
 impl Matrices {
@@ -53,22 +52,22 @@ impl Matrices {
     }
 }
 
-/// A computation with all its operands, so that any thread can do it.
+/// A computation together with all of its operands, so that any thread can run it.
 pub(crate) struct Task {
     volume: VolumeId,
     work: Compute,
-    /// The operands that it does not compute itself.
+    /// The operands that are not results of this computation.
     given: FxHashMap<Operand, Block>,
 }
 
-/// Result of a computation.
+/// Results of a computation.
 pub(crate) struct Outcome {
     pub(crate) made: Vec<(BufferId, Block)>,
     pub(crate) computed: Computed,
 }
 
 impl Task {
-    /// `get` returns the operands that the computation does not make itself.
+    /// Collects the operands of a computation; `get` returns those that are not results of it.
     pub(crate) fn new(volume: VolumeId, work: Compute, mut get: impl FnMut(Operand) -> Block) -> Task {
         let made: FxHashSet<BufferId> = work.sums.iter().map(|sum| sum.into).collect();
         let terms = work.sums.iter().flat_map(|sum| sum.terms.iter().map(|(operand, _)| *operand));
@@ -84,25 +83,25 @@ impl Task {
         Task { volume, work, given }
     }
 
-    /// Returns the approximate bytes that it reads and writes.
+    /// Returns the approximate number of bytes that the computation reads.
     pub(crate) fn bytes(&self) -> usize {
         let terms: usize = self.work.sums.iter().map(|sum| sum.terms.len()).sum();
         (terms + self.work.checksums.len() + 2 * self.work.differing.len()) * BLOCK
     }
 
-    /// Computes.
+    /// Runs the computation.
     pub(crate) fn run(self, matrices: &Matrices, buffers: &Buffers) -> Outcome {
         let Task { volume, work, given } = self;
         let mut have = given;
         let mut made = Vec::with_capacity(work.sums.len());
         for pass in passes(&work.sums) {
-            // One buffer for each pass: only later passes use its results.
+            // Each pass writes to one buffer, because only later passes read its results.
             let mut buffer = buffers.take(pass.iter().map(Vec::len).sum());
             let runs = runs(&pass, &work.sums, &have);
             let mut outputs: Vec<Vec<&mut [u8]>> = runs.iter().map(|_| Vec::new()).collect();
             let (mut rest, mut order) = (&mut buffer[..], Vec::new());
-            // Results at one place of their groups are adjacent: the blocks of one parity, which go
-            // to one device.
+            // The results of one position in all groups are adjacent: these are the blocks of one
+            // parity, which go to one device.
             for place in 0..pass.iter().map(Vec::len).max().unwrap_or(0) {
                 for (run, outputs) in runs.iter().zip(&mut outputs) {
                     let groups = pass[run.groups.clone()].iter().filter_map(|group| group.get(place));
@@ -142,8 +141,8 @@ impl Task {
     }
 }
 
-/// Adjacent groups with the same coefficients whose operands are adjacent in memory, too. They are
-/// computed as one, of longer blocks.
+/// A run: adjacent groups with the same coefficients, whose operands are also adjacent in memory.
+/// They are computed together, as one group of longer blocks.
 struct Run {
     groups: Range<usize>,
     matrix: Matrix,
@@ -168,14 +167,14 @@ fn runs(pass: &[Vec<usize>], sums: &[Sum], have: &FxHashMap<Operand, Block>) -> 
     runs
 }
 
-/// Returns the coefficients of a sum in the order of `terms`, which are its own.
+/// Returns the coefficients of a sum; `terms` are its terms.
 fn coefficients(sum: &Sum, terms: &[(Operand, pantile_gf::Gf)]) -> Vec<u8> {
     debug_assert!(sum.terms.iter().map(|t| t.0).eq(terms.iter().map(|t| t.0)));
     sum.terms.iter().map(|(_, coefficient)| coefficient.0).collect()
 }
 
-/// Orders sums into passes of groups: a group has one list of operands, a pass uses only results of
-/// earlier passes.
+/// Orders sums into passes of groups. The sums of a group have the same operands; a pass only uses
+/// results of earlier passes.
 fn passes(sums: &[Sum]) -> Vec<Vec<Vec<usize>>> {
     let mut level_of: FxHashMap<BufferId, usize> = FxHashMap::default();
     let mut groups: FxHashMap<(usize, Vec<Operand>), (usize, usize)> = FxHashMap::default();
@@ -289,8 +288,8 @@ mod tests {
         Block::all_of(buffer).remove(0)
     }
 
-    /// Sums that use sums, zeros, no operands and the same operands, compared byte by byte with the
-    /// definition.
+    /// Compares sums with their definition, byte by byte: sums that use other sums, zeros, no
+    /// operands, and the same operands.
     #[test]
     fn sums_equal_their_definition() {
         let inputs: Vec<Block> = (0..4).map(painted).collect();
@@ -352,7 +351,7 @@ mod tests {
     }
 
     /// Blocks that are adjacent in both sources are computed as one, up to a gap in either source;
-    /// results are adjacent within each parity.
+    /// the results of each parity are adjacent.
     #[test]
     fn blocks_side_by_side_are_done_as_one() {
         let column = |seed: usize| {

@@ -1,7 +1,7 @@
-//! A device that is short of space is not lost: its content can be read. It is given up only if it
-//! can be spared, together with all others that are short.
+//! A device without space is not lost: its content can be read. It is given up only if the volume
+//! can spare it, together with all other such devices.
 //!
-//! A file of its own: a delay is a fault here, so little else may run beside it.
+//! A separate program, because delays are faults here: few other tests may run at the same time.
 
 #[path = "host/common/mod.rs"]
 mod common;
@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Short, so that tests are, and many looks of the engine long.
+/// A short deadline keeps the tests short, and is still many check intervals of the engine.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// ENOSPC, EDQUOT, ENOMEM.
 const SHORTAGES: [i32; 3] = [28, 122, 12];
 
-/// Whole stripes.
+/// A length of whole stripes.
 const LEN: usize = 45 << 16;
 
-/// A volume on six devices, each of which can be made to fail, with something flushed.
+/// A volume on six devices, each of which can be made to fail, with some flushed data.
 struct World {
     geometry: Geometry,
     faulty: Vec<Arc<Faulty<MemoryDevice>>>,
@@ -48,7 +48,7 @@ impl World {
         let devices: Devices = faulty.iter().map(|it| Some(it.clone() as Arc<dyn Device>)).collect();
         format(&geometry, &devices);
         let flushed = painted(1, LEN);
-        // What is in the log stays there.
+        // Data in the log stay there.
         let idle_after = Duration::from_secs(3600);
         let options = HostOptions {
             device_deadline: PATIENCE,
@@ -60,7 +60,7 @@ impl World {
         (World { geometry, faulty, devices, flushed }, host)
     }
 
-    /// Lets every write to some devices fail for want of something.
+    /// Makes every write to some devices fail for lack of space or memory.
     fn fill(&self, slots: &[usize]) {
         for &slot in slots {
             self.faulty[slot].fail_from(OpKind::Write, 1, Fault::Errno(SHORTAGES[slot % 3]));
@@ -71,7 +71,7 @@ impl World {
         slots.iter().for_each(|&slot| self.faulty[slot].heal());
     }
 
-    /// Checks that the next opening finds all flushed data, without a repair.
+    /// Checks that the next opening finds all flushed data, and repairs nothing.
     fn check_reopened(&self, expected: &[u8]) {
         self.heal(&ALL);
         let host = open(&self.geometry, &self.devices).expect("it opens again");
@@ -100,8 +100,8 @@ fn read(host: &Host) -> Vec<u8> {
     found
 }
 
-/// The file system below all devices is full for longer than their patience: none is given up,
-/// everything is read, and a flush waits and goes on when there is space.
+/// The file system below all devices is full for longer than their deadline. None is given up,
+/// everything can be read, and a flush waits until there is space.
 #[test]
 fn devices_that_cannot_be_spared_are_kept_and_read() {
     let (world, host) = World::new();
@@ -114,7 +114,7 @@ fn devices_that_cannot_be_spared_are_kept_and_read() {
         let writer = scope.spawn(|| host.handle().write(0, &new, true));
         until(|| short(&host).len() == 6);
         while begun.elapsed() < PATIENCE * 3 {
-            // Behind the range of the write.
+            // This range is behind that of the write.
             let mut found = vec![0; 1_900_000];
             host.handle().read(1_000_000, &mut found).expect("it reads");
             assert!(found == world.flushed[1_000_000..2_900_000]);
@@ -131,7 +131,7 @@ fn devices_that_cannot_be_spared_are_kept_and_read() {
     world.check_reopened(&expected);
 }
 
-/// Devices that the code can spare are given up as ever, so that writes go on.
+/// Devices that the volume can spare are given up as usual, so that writes continue.
 #[test]
 fn devices_that_can_be_spared_are_given_up() {
     let (world, host) = World::new();
@@ -140,7 +140,7 @@ fn devices_that_can_be_spared_are_given_up() {
     host.handle().write(0, &world.flushed, true).expect("it writes without them");
     assert!(begun.elapsed() >= PATIENCE);
     assert_eq!(lost(&host), [1, 4]);
-    // The next that are short cannot be spared.
+    // The volume cannot spare a further device.
     world.fill(&[0]);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| host.handle().write(0, &world.flushed, true));
@@ -152,8 +152,8 @@ fn devices_that_can_be_spared_are_given_up() {
     });
 }
 
-/// Of three one finds room: the patience with the others begins then, since they are about to find
-/// some, too; and ends.
+/// One of three devices gets space. Then the deadline of the others begins, because they are likely
+/// to get space soon, too; and it expires.
 #[test]
 fn patience_begins_when_the_others_have_room() {
     let (world, host) = World::new();
@@ -175,8 +175,8 @@ fn patience_begins_when_the_others_have_room() {
     }
 }
 
-/// A stop waits for space no longer than its patience, and reports what it could not write. Flushed
-/// data are there afterwards.
+/// A stop waits for space until the deadline, and reports the data that it could not write. Flushed
+/// data are kept.
 #[test]
 fn a_stop_does_not_wait_for_space_for_ever() {
     let (world, host) = World::new();
@@ -195,7 +195,7 @@ fn a_stop_does_not_wait_for_space_for_ever() {
     world.check_reopened(&world.flushed);
 }
 
-/// Room that comes while it stops is room enough.
+/// If space becomes free during the stop, the stop succeeds.
 #[test]
 fn a_stop_ends_well_if_there_is_space_in_time() {
     let (world, host) = World::new();
@@ -215,7 +215,7 @@ fn a_stop_ends_well_if_there_is_space_in_time() {
     world.check_reopened(&expected);
 }
 
-/// A crash while there is no space: flushed data are there, and the volume whole.
+/// After a crash without space, flushed data are there and no device is lost.
 #[test]
 fn flushed_data_survive_a_crash_without_space() {
     let (world, host) = World::new();
@@ -230,7 +230,7 @@ fn flushed_data_survive_a_crash_without_space() {
     world.check_reopened(&world.flushed);
 }
 
-/// An opening fails at once, since it needs these devices; none of them is given up.
+/// An opening that needs these devices fails within seconds; none of them is given up.
 #[test]
 fn an_opening_without_space_is_refused_and_keeps_all_devices() {
     let (world, host) = World::new();
@@ -247,7 +247,7 @@ fn an_opening_without_space_is_refused_and_keeps_all_devices() {
         assert!(says.contains("Nothing is lost") && says.contains("memory 0"), "{says}");
         world.check_reopened(&world.flushed);
     }
-    // Without these it can be opened, when it has waited as for any device.
+    // Without these devices it can be opened, after the deadline for them.
     world.fill(&[1, 4]);
     let options = HostOptions { device_deadline: PATIENCE, ..HostOptions::for_devices(6) };
     let host = open_with(&world.geometry, &world.devices, &options).expect("it opens without them");
@@ -255,7 +255,7 @@ fn an_opening_without_space_is_refused_and_keeps_all_devices() {
     assert_eq!(lost(&host), [1, 4]);
 }
 
-/// A file system of its own, of 96 MiB.
+/// A separate file system of 96 MiB.
 struct Mounted {
     folder: TempDir,
 }
@@ -283,7 +283,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Lazily: a test that failed may have left it in use for a moment.
+        // Detached lazily: after a failed test it may be in use for a moment.
         drop(Command::new("umount").arg("-l").arg(self.root()).status());
     }
 }
@@ -292,7 +292,7 @@ fn run(command: &mut Command) {
     assert!(command.status().expect("it runs").success(), "{command:?}");
 }
 
-/// Takes all the room that there is.
+/// Fills all free space.
 fn take_room(path: &Path) {
     use std::io::Write;
     let mut file = std::fs::File::create(path).expect("a file");
@@ -301,8 +301,8 @@ fn take_room(path: &Path) {
     }
 }
 
-/// A volume whose devices are sparse files of one file system, served in the usual way. The file
-/// system is really full, twice: first space comes after longer than the patience, then none comes
+/// A volume whose devices are sparse files of one file system, with a usual server. The file system
+/// is filled twice: first space becomes free after more than the deadline, then none becomes free
 /// and the server is stopped.
 #[test]
 #[ignore = "mounts file systems: for root, and by './test heavy'"]

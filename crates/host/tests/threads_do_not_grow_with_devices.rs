@@ -1,6 +1,6 @@
 //! A volume of many files needs no more threads than one of few.
 //!
-//! A program of its own: it counts the threads of its process.
+//! A separate program, because it counts the threads of its process.
 
 #[path = "host/common/mod.rs"]
 mod common;
@@ -11,7 +11,7 @@ use pantile_host::{Folder, NewDevices};
 
 const MIB: usize = 1 << 20;
 
-/// Threads whose names begin so.
+/// Returns the number of threads whose names begin with `named`.
 fn threads(named: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -25,11 +25,12 @@ fn has_io_uring() -> bool {
     targets.any(|target| target.to_string_lossy().contains("io_uring"))
 }
 
-/// Threads of a pool at most: those that flush the first eight devices, and some for what the ring
-/// does not do.
+/// Most threads of a pool: those that flush the first eight devices, and some for operations that
+/// the ring does not do.
 const THREADS_MOST: usize = 8 + 4;
 
-/// Writes and reads of files are left to the system, and flushes but of a few.
+/// The system does reads and writes of files without threads of the pool, and flushes except those
+/// of a few devices.
 #[test]
 fn threads_do_not_grow_with_devices_that_the_system_serves_by_itself() {
     for (spec, devices) in [("raid6:4", 6), ("raidq:60+4", 64)] {

@@ -1,15 +1,16 @@
-//! Directories and files that a user names, and names beneath them.
+//! Access to directories and files that a user names, and to names beneath these directories.
 //!
-//! (a) What a stranger made is read and written only beneath directories that the user named.
-//! (b) Another user who exchanges names or plants links beneath one leads no command out of it.
-//! (c) Locks, logs, sockets and temporary files have mode 0600. Nothing else is defended here.
+//! (a) Files of other people are read and written only beneath directories that the user named. (b)
+//! Another user who exchanges names or plants links beneath such a directory cannot redirect a
+//! command out of it. (c) Locks, logs, sockets and temporary files have mode 0600. No other attack
+//! is defended here.
 //!
-//! A path that the user names is resolved once, by the kernel, links and all: [`Dir::open_named`],
-//! [`open_named`]. Beneath a [`Dir`] everything goes through its descriptor, in one call of
-//! `openat2` that follows no link, or name by name where the kernel or a sandbox lacks that call.
+//! A path that the user names is resolved once, by the kernel, with all links: [`Dir::open_named`],
+//! [`open_named`]. Beneath a [`Dir`] all access uses its descriptor, in one call of `openat2` that
+//! follows no link, or name by name if the kernel or a sandbox lacks that call.
 //!
-//! Deliberately not here: refusals because of other owners. [`other_writer`] is for a warning, and
-//! [`formatting_is_mine`] for whole devices alone.
+//! Not here, on purpose: refusals because of other owners. [`other_writer`] is for a warning, and
+//! [`formatting_is_mine`] for whole devices only.
 
 #![forbid(unsafe_code)]
 
@@ -23,19 +24,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The mode of files that are their owner's alone.
+/// The mode of files that only their owner may access.
 const OWNER_ALONE: u32 = 0o600;
 
-/// The longest name that a temporary name contains: a name has at most 255 bytes.
+/// The longest name that is repeated in its temporary name; the system's limit is 255 bytes.
 const NAME_BYTES_MOST: usize = 200;
 
 /// Flags of a directory that is opened to be searched.
 pub const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// Flags of a directory that is opened to be listed.
 pub const TO_LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
-/// Flags of a file that is opened to be read: no pipe in its place blocks, no terminal takes over.
+/// Flags of a file that is opened to be read: a pipe does not block, and a terminal does not become
+/// the controlling one.
 pub const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-/// Flags of a file that is opened to be read and written, as [`TO_READ`].
+/// Flags of a file that is opened to be read and written; otherwise like [`TO_READ`].
 pub const TO_WRITE: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// An open directory, and the path by which the user named it. Clones share the descriptor.
@@ -55,7 +57,7 @@ impl Dir {
         Ok(Dir { fd: Arc::new(fd), path: path.to_path_buf() })
     }
 
-    /// Opens the directory that a user names, after making it and those above it where they are
+    /// Opens the directory that a user names. It and the directories above it are made if they are
     /// missing.
     pub fn make_named(path: &Path) -> io::Result<Dir> {
         match Dir::open_named(path) {
@@ -69,7 +71,8 @@ impl Dir {
         }
     }
 
-    /// Opens the directory of a file that a user names, and returns its name there.
+    /// Opens the directory that contains a file that a user names, and returns the file's name
+    /// there.
     ///
     /// Errors: `InvalidInput` for a path that ends with no name.
     pub fn around(path: &Path) -> io::Result<(Dir, OsString)> {
@@ -89,46 +92,47 @@ impl Dir {
         std::fs::read_link(by_fd).or_else(|_| path.canonicalize())
     }
 
-    /// Returns what the user calls a name in it.
+    /// Returns a name in the directory as a path, in the way in which the user named the directory.
     pub fn called(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Returns a path by which this process reaches a name in it, for calls that take paths only.
-    /// It is short enough for a socket, and valid while a clone of this lives.
+    /// Returns a path by which this process reaches a name in the directory, for calls that accept
+    /// only paths. It is short enough for a socket, and valid while a clone of this value exists.
     pub fn at(&self, name: impl AsRef<Path>) -> PathBuf {
         Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string()).join(name)
     }
 
-    /// Describes the directory.
+    /// Returns the metadata of the directory.
     pub fn metadata(&self) -> io::Result<Metadata> {
         File::from(self.fd.as_fd().try_clone_to_owned()?).metadata()
     }
 
-    /// Describes what has a name in it; a link itself.
+    /// Returns the metadata of a name in the directory; a link is not followed.
     pub fn look(&self, name: impl AsRef<Path>) -> io::Result<Metadata> {
         File::from(self.open(name, OFlags::PATH)?).metadata()
     }
 
-    /// Opens a path beneath it, through no link. With `PATH` a link at the end is opened itself.
+    /// Opens a path beneath the directory without following links. With `PATH` a link at the end is
+    /// opened itself.
     pub fn open(&self, below: impl AsRef<Path>, flags: OFlags) -> io::Result<OwnedFd> {
         beneath(self.as_fd(), below.as_ref(), flags)
     }
 
-    /// Opens a regular file beneath it to read it.
+    /// Opens a regular file beneath the directory for reading.
     ///
     /// Errors: `InvalidInput` for anything but a regular file.
     pub fn open_file(&self, below: impl AsRef<Path>) -> io::Result<File> {
         regular(self.open(below, TO_READ)?.into())
     }
 
-    /// Opens a directory beneath it.
+    /// Opens a directory beneath the directory.
     pub fn open_dir(&self, below: impl AsRef<Path>) -> io::Result<Dir> {
         let fd = self.open(&below, TO_SEARCH)?;
         Ok(Dir { fd: Arc::new(fd), path: self.called(below) })
     }
 
-    /// Makes a directory in it with this mode, less the umask, and opens it.
+    /// Makes a directory in the directory with this mode, less the umask, and opens it.
     ///
     /// Errors: `AlreadyExists`.
     pub fn make_dir(&self, name: impl AsRef<Path>, mode: u32) -> io::Result<Dir> {
@@ -136,11 +140,11 @@ impl Dir {
         self.open_dir(name)
     }
 
-    /// Opens a file in it to be read and written by its owner alone; makes it where it is missing,
-    /// and takes from others the rights that they have on it, where this user may change them.
+    /// Opens a file in the directory for reading and writing by its owner alone. It is made if it
+    /// is missing; if it exists, the rights of others are removed, if this user may do that.
     ///
-    /// A file that root makes is given to the owner of the directory, who could not open it
-    /// otherwise. Errors: `InvalidInput` for anything but a regular file.
+    /// A file that root makes is given to the owner of the directory, who could otherwise not open
+    /// it. Errors: `InvalidInput` for anything but a regular file.
     pub fn open_private(&self, name: impl AsRef<Path>, append: bool) -> io::Result<File> {
         let name = name.as_ref();
         let mode = Mode::from_raw_mode(OWNER_ALONE);
@@ -158,7 +162,8 @@ impl Dir {
         let mode = file.metadata()?.mode() & 0o777;
         if mode & !OWNER_ALONE != 0 {
             match rustix::fs::fchmod(&file, Mode::from_raw_mode(mode & OWNER_ALONE)) {
-                // Another user whom the owner lets write to it. Only the owner can change that.
+                // The file belongs to another user, and this user may write to it. Only its owner
+                // can change its mode.
                 Err(Errno::PERM) => {}
                 done => done?,
             }
@@ -166,12 +171,12 @@ impl Dir {
         Ok(file)
     }
 
-    /// Begins a file that gets this name at its end.
+    /// Begins a new file, which gets this name when it is finished.
     pub fn create(&self, name: impl AsRef<OsStr>) -> io::Result<NewFile> {
         NewFile::create(self, name.as_ref())
     }
 
-    /// Lists the names in it, sorted.
+    /// Lists the names in the directory, sorted.
     pub fn list(&self) -> io::Result<Vec<OsString>> {
         let entries = std::fs::read_dir(self.at("."))?;
         let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
@@ -179,17 +184,17 @@ impl Dir {
         Ok(names)
     }
 
-    /// Removes a name that is no directory's.
+    /// Removes a name in the directory that is not a directory.
     pub fn remove(&self, name: impl AsRef<Path>) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name.as_ref(), AtFlags::empty())?)
     }
 
-    /// Removes an empty directory in it.
+    /// Removes an empty directory in the directory.
     pub fn remove_dir(&self, name: impl AsRef<Path>) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes the names in it durable.
+    /// Makes the names in the directory durable.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(self.open(".", TO_LIST)?)?)
     }
@@ -227,28 +232,29 @@ impl NewFile {
         Ok(NewFile { dir: dir.clone(), file: file.into(), temp, name: name.to_os_string() })
     }
 
-    /// Returns the file, to be written.
+    /// Returns the open file, to be written.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns the permission bits of the file of this user that it would replace; without one
-    /// those that the umask leaves of a new file.
+    /// Returns the permission bits of this user's file that the new one would replace. Without such
+    /// a file, those of a new file under the umask.
     pub fn usual_mode(&self) -> u32 {
         let own = |found: &Metadata| found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
         let before = self.dir.look(&self.name).ok().filter(own);
         before.map_or_else(|| 0o666 & !umask(), |before| before.mode() & 0o777)
     }
 
-    /// Gives it to the owner of its directory, if root made it there.
+    /// Gives the file to the owner of its directory, if root made it there.
     pub fn give_to_owner(&self) {
         give_to_owner(self.file.as_fd(), self.dir.as_fd());
     }
 
-    /// Gives it its permission bits and its name; what had that name is replaced if `replaces`.
+    /// Sets the permission bits of the file and gives it its name. If `replaces`, an existing file
+    /// of that name is replaced.
     ///
-    /// Errors: `AlreadyExists`. Where the file system cannot rename so, what takes the name between
-    /// a look and the renaming is replaced.
+    /// Errors: `AlreadyExists`. If the file system has no rename that refuses to replace, a file
+    /// that gets the name between the check and the rename is replaced.
     pub fn finish(self, mode: u32, replaces: bool) -> io::Result<()> {
         let (dir, temp, name) = (&self.dir, self.temp.as_os_str(), self.name.as_os_str());
         rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
@@ -286,13 +292,14 @@ impl Seek for NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // It is not there any more if it has its name. Best effort: the error at hand says more.
+        // The temporary name is gone if the file has its final name. Best effort: an earlier error
+        // says more.
         let _ = unlinkat(&self.dir, &self.temp, AtFlags::empty());
     }
 }
 
-/// Opens what lies beneath a directory, through no link. With `PATH` a link at the end is opened
-/// itself; an empty path is the directory.
+/// Opens a path beneath a directory without following links. With `PATH` a link at the end is
+/// opened itself; an empty path is the directory.
 pub fn beneath(dir: BorrowedFd<'_>, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     const TRIES_MOST: usize = 100;
     let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
@@ -300,7 +307,7 @@ pub fn beneath(dir: BorrowedFd<'_>, below: &Path, flags: OFlags) -> io::Result<O
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES_MOST {
         match openat2(dir, below, flags, Mode::empty(), resolve) {
-            // The kernel could not tell, since a name on the way was exchanged just then.
+            // The kernel could not decide, since a name on the way was exchanged at that moment.
             Err(Errno::AGAIN | Errno::INTR | Errno::XDEV) => {}
             Err(Errno::NOSYS | Errno::PERM) => return walked(dir, below, flags),
             done => return Ok(done?),
@@ -309,7 +316,7 @@ pub fn beneath(dir: BorrowedFd<'_>, below: &Path, flags: OFlags) -> io::Result<O
     Err(Errno::XDEV.into())
 }
 
-/// As [`beneath`], name by name.
+/// Does the same as [`beneath`], name by name.
 fn walked(dir: BorrowedFd<'_>, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let mut dir = dir.try_clone_to_owned()?;
     let mut parts = below.components().peekable();
@@ -327,9 +334,9 @@ fn walked(dir: BorrowedFd<'_>, below: &Path, flags: OFlags) -> io::Result<OwnedF
     Ok(dir)
 }
 
-/// Opens a file that a user names, to read it. The kernel follows every link on the way.
+/// Opens a file that a user names, for reading. The kernel follows every link on the way.
 ///
-/// Errors: `InvalidInput` for anything but a regular file, which is not waited for.
+/// Errors: `InvalidInput` for anything but a regular file; a pipe does not block.
 pub fn open_named(path: &Path) -> io::Result<File> {
     regular(openat(CWD, path, TO_READ | OFlags::CLOEXEC, Mode::empty())?.into())
 }
@@ -341,12 +348,13 @@ fn regular(file: File) -> io::Result<File> {
     }
 }
 
-/// Returns the permission bits that the system takes from every file that this process makes.
+/// Returns the umask: the permission bits that the system removes from every file that this process
+/// makes.
 pub fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    // Without that line it is read by setting one: with the narrowest, what is made meanwhile is
-    // not too wide.
+    // Without that line, reading the umask requires setting it. It is set to the narrowest one, so
+    // that files made meanwhile have too few rights, not too many.
     line.and_then(|bits| u32::from_str_radix(bits.trim(), 8).ok()).unwrap_or_else(|| {
         let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
         rustix::process::umask(umask);
@@ -354,10 +362,10 @@ pub fn umask() -> u32 {
     })
 }
 
-/// Says if devices that a directory names may be formatted: it belongs to this user, to root or to
-/// the user who called `sudo`. git asks the same of a repository.
+/// Checks that devices that a directory names may be formatted. The directory must belong to this
+/// user, to root or to the user who called `sudo`; git applies the same rule to a repository.
 ///
-/// Errors: the owner.
+/// Errors: the number of the owner.
 pub fn formatting_is_mine(dir: &Metadata) -> Result<(), u32> {
     let me = rustix::process::geteuid().as_raw();
     let by_sudo = std::env::var("SUDO_UID").ok().filter(|_| me == 0).and_then(|user| user.parse().ok());
@@ -365,7 +373,8 @@ pub fn formatting_is_mine(dir: &Metadata) -> Result<(), u32> {
     if is_mine { Ok(()) } else { Err(dir.uid()) }
 }
 
-/// Returns in words who can write to a directory beside its owner and root; for a warning.
+/// Returns a text about the users that can write to a directory beside its owner and root; for a
+/// warning.
 pub fn other_writer(owner: u32, group: u32, mode: u32) -> Option<String> {
     const BY_ALL: u32 = 0o002;
     const BY_GROUP: u32 = 0o020;

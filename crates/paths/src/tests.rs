@@ -3,7 +3,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
-/// A directory `in` with a file, and one `out` beside it with a secret.
+/// Makes a directory `in` with a file, and a directory `out` beside it with a secret.
 fn place() -> (TempDir, Dir) {
     let around = tempfile::tempdir().expect("a folder");
     for (dir, file) in [("in", "file"), ("out", "secret")] {
@@ -88,7 +88,7 @@ fn a_private_file_is_taken_from_others_and_a_pipe_is_refused_at_once() {
     assert_eq!(kind(open_named(&pipe)), refused);
 }
 
-/// A directory beneath is exchanged for a link to one outside while files are made in it.
+/// Exchanges a directory beneath for a link to one outside while files are made in it.
 #[test]
 fn an_exchanged_directory_leads_nothing_outside() {
     const ROUNDS: usize = 20_000;

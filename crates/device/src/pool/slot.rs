@@ -12,17 +12,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Enough for a system call and a list of slices; a volume of 64 devices has 2048 of these.
+/// Stack of a worker: enough for a system call and a list of slices; a volume of 64 devices has
+/// 2048 workers.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// Number of times that an idle worker yields and looks again before it sleeps: the taker of its
-/// completion often has the next request, and a sleeper has to be called. NOTES.md has the figures.
+/// Number of times that an idle worker yields and looks for work again before it sleeps. The thread
+/// that takes its completion often submits the next request, and waking a sleeper costs a system
+/// call. NOTES.md has the figures.
 pub(super) const LOOKS: u32 = 2;
 
-/// Time that a worker of a device in the ring waits for work before it ends.
+/// Time for which an idle worker waits for work before it ends, if the ring serves its device.
 const LINGERS: Duration = Duration::from_secs(1);
 
-/// EINTR, EAGAIN, EINVAL, EOPNOTSUPP and ECANCELED: the system has not flushed, and a worker is to.
+/// EINTR, EAGAIN, EINVAL, EOPNOTSUPP and ECANCELED: the system has not flushed, so a worker does.
 const NOT_FLUSHED: [i32; 5] = [4, 11, 22, 95, 125];
 /// One device, its waiting requests, and its workers.
 pub(crate) struct Slot {
@@ -30,11 +32,11 @@ pub(crate) struct Slot {
     pub(super) device: Arc<dyn Device>,
     options: PoolOptions,
     pub(super) flushes: Flushes,
-    /// By priority; accepted and not yet taken back.
+    /// By priority, the number of accepted requests whose completions are not taken.
     pub(super) accepted: Arc<[AtomicUsize; 2]>,
     state: Mutex<State>,
     work: Condvar,
-    /// Told when the last worker ends.
+    /// Notified when the last worker ends.
     ended: Condvar,
 }
 
@@ -47,20 +49,20 @@ pub(super) enum Flushes {
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// By priority, in order of arrival; flushes apart.
+    /// Waiting requests without flushes, by priority, in order of arrival.
     queues: [VecDeque<Queued>; 2],
     flushes: Vec<Queued>,
     flush_runs: bool,
     background_runs: usize,
-    /// Requests in the system, by priority.
+    /// Number of requests in the ring, by priority.
     pub(super) ring_runs: [usize; 2],
-    /// Requests that the system gets when it has fewer, by priority. Invariant: the system has a
-    /// request of the device and priority as long as one waits here.
+    /// Requests that wait for room in the ring, by priority. Invariant: while one waits here, the
+    /// ring has a request of the same device and priority.
     ring_waits: [VecDeque<Queued>; 2],
     closing: bool,
     workers: usize,
     idle: usize,
-    /// Idle workers that were called and have not come yet. Invariant: called <= idle.
+    /// Number of idle workers that were woken and have not started yet. Invariant: called <= idle.
     called: usize,
     threads: Vec<JoinHandle<()>>,
 }
@@ -73,7 +75,7 @@ pub(crate) struct Queued {
 /// Next task of a worker.
 enum Job {
     One(Queued),
-    /// One flush for all of these.
+    /// One flush of the device for all of these requests.
     Flush(Vec<Queued>),
 }
 
@@ -104,7 +106,7 @@ impl Slot {
         u64::from(self.device.block_len_bytes())
     }
 
-    /// The file that the device is, if it is no more than that.
+    /// Returns the file of the device for direct I/O; `None` if the device is more than a file.
     pub(crate) fn file(&self) -> Option<RawFd> {
         self.device.direct_file().map(|file| file.as_raw_fd())
     }
@@ -119,7 +121,7 @@ impl Slot {
         let accepted = &self.accepted[request.priority as usize];
         let why = match () {
             () if state.closing => Some(Refusal::Detached),
-            // Only this lock raises the count, so it cannot pass the bound in between.
+            // The count is only increased under this lock, so it cannot exceed the bound.
             () if accepted.load(Ordering::Acquire) >= self.options.depth_per_device => Some(Refusal::Full),
             () => None,
         };
@@ -140,7 +142,8 @@ impl Slot {
                     Err(queued) => {
                         self.lock().ring_runs[priority as usize] -= 1;
                         self.queue(self.lock(), queued, done);
-                        // A caller can have begun to wait for this one to finish.
+                        // Another request may already wait for room in the ring, which this one has
+                        // just left.
                         self.goes_on(priority, done, ring);
                     }
                 }
@@ -150,7 +153,7 @@ impl Slot {
         Ok(())
     }
 
-    /// True if the ring performs such an operation for this device.
+    /// True if the ring performs operations of this kind for this device.
     fn is_for_ring(&self, op: &Op) -> bool {
         let is_served = match op {
             Op::Read { .. } | Op::Write { .. } => true,
@@ -160,8 +163,8 @@ impl Slot {
         is_served && self.file().is_some()
     }
 
-    /// True if the ring takes one more request of this device. Flushes are few, so there is always
-    /// room for one.
+    /// True if the ring has room for one more request of this device. Flushes are few, so they
+    /// always have room.
     fn has_room(&self, state: &State, queued: &Queued) -> bool {
         let runs_most = match queued.request.priority {
             Priority::User => self.options.workers_per_device,
@@ -171,7 +174,7 @@ impl Slot {
         matches!(queued.request.op, Op::Flush) || runs < runs_most
     }
 
-    /// Gives waiting requests to the ring.
+    /// Gives waiting requests to the ring while it has room.
     pub(super) fn goes_on(self: &Arc<Self>, priority: Priority, done: &Arc<Done>, ring: &Ring) {
         loop {
             let mut state = self.lock();
@@ -190,8 +193,8 @@ impl Slot {
         }
     }
 
-    /// The ring has done a request, or has not: a worker does it from the start then, but for a
-    /// flush that failed. `None` if a worker does.
+    /// Handles the end of a request in the ring. Returns its completion; `None`: it failed or ended
+    /// short, and a worker repeats it from the start. A flush that failed is not repeated.
     pub(super) fn landed(self: &Arc<Self>, landed: Landed, done: &Arc<Done>) -> Option<Over> {
         if matches!(landed.queued.request.op, Op::Flush) && !NOT_FLUSHED.contains(&landed.errno) {
             let errno = Some(landed.errno).filter(|_| !landed.whole);
@@ -213,7 +216,7 @@ impl Slot {
         Some(self.over(landed.queued, Err(error), landed.begun))
     }
 
-    /// Leaves a request to the workers.
+    /// Gives a request to the workers.
     fn queue(self: &Arc<Self>, mut state: MutexGuard<'_, State>, queued: Queued, done: &Arc<Done>) {
         let is_first = state.workers == 0;
         if is_first && let Err(error) = self.spawn(&mut state, done) {
@@ -229,11 +232,11 @@ impl Slot {
         }
         if state.idle > state.called {
             state.called += 1;
-            // Unlock first, or the woken thread would wait for the lock at once.
+            // The lock is released first: the woken thread needs it at once.
             drop(state);
             self.work.notify_one();
         } else if state.workers < self.options.workers_per_device {
-            // Without another thread the request waits for one of those there are.
+            // If no thread can be started, the request waits for an existing worker.
             let _ = self.spawn(&mut state, done);
         }
     }
@@ -248,7 +251,7 @@ impl Slot {
         Ok(())
     }
 
-    /// The life of a worker.
+    /// Runs a worker until it ends.
     fn work(&self, done: &Done) {
         let lingers = done.ring.is_some() && self.file().is_some();
         let mut state = self.lock();
@@ -283,7 +286,7 @@ impl Slot {
                     false => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
                 };
                 state.idle -= 1;
-                // One that was called meanwhile stays.
+                // A worker that was woken meanwhile stays.
                 ends &= state.called == 0;
                 state.called = state.called.saturating_sub(1).min(state.idle);
                 if ends && !state.has_work() {
@@ -313,8 +316,8 @@ impl Slot {
         }
     }
 
-    /// A device that panics is our own fault: it must reach the caller, who would wait for ever
-    /// otherwise.
+    /// Performs an operation, and catches the panic of a device: it is passed on to the caller, who
+    /// would otherwise wait for ever.
     fn call(&self, op: &mut Op) -> std::thread::Result<Result<(), DeviceError>> {
         catch_unwind(AssertUnwindSafe(|| op.run(&*self.device)))
     }
@@ -326,7 +329,8 @@ impl Slot {
         Over { completion, accepted: self.accepted.clone() }
     }
 
-    /// Takes the requests that `which` accepts out of the queues, oldest first within each.
+    /// Removes the requests that `which` accepts from the queues, the oldest first within each
+    /// queue.
     pub(super) fn take_queued(&self, mut which: impl FnMut(&Request) -> bool) -> Vec<Request> {
         let mut state = self.lock();
         let mut taken = Vec::new();
@@ -347,7 +351,7 @@ impl Slot {
         self.work.notify_all();
     }
 
-    /// Waits for the workers to end; false if some had not by the deadline.
+    /// Waits for the workers to end; false if some have not ended at the deadline.
     pub(super) fn join(&self, deadline: Option<Instant>) -> bool {
         let mut state = self.lock();
         while state.workers > 0 {
@@ -364,14 +368,14 @@ impl Slot {
         }
         let threads = std::mem::take(&mut state.threads);
         drop(state);
-        // They hold the device until they are quite gone, and the caller may want to open it again.
+        // Threads hold the device until they have ended, and the caller may open it again at once.
         threads.into_iter().for_each(|thread| drop(thread.join()));
         true
     }
 }
 
 impl State {
-    /// Queues a request; whether another worker could begin something because of it.
+    /// Queues a request. Returns true if it gives work to another worker.
     fn push(&mut self, queued: Queued, options: PoolOptions) -> bool {
         let priority = queued.request.priority;
         if matches!(queued.request.op, Op::Flush) {
@@ -415,8 +419,8 @@ impl Job {
         matches!(self, Self::Flush(_))
     }
 
-    /// True if it counts against the share of the background. Flushes do not, since there is only
-    /// one.
+    /// True if the job counts against the share of background requests. Flushes do not, since only
+    /// one runs at a time.
     fn is_background(&self) -> bool {
         matches!(self, Self::One(queued) if queued.request.priority == Priority::Background)
     }

@@ -1,51 +1,51 @@
-//! Addresses of exports: the URIs of NBD that stand wherever a device is named.
+//! Addresses of exports: NBD URIs, which may be used in place of the path of a device.
 
 use crate::Identity;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The schemes, and whether an export is reached by a socket of this machine.
+/// The schemes; true if the export is reached through a Unix socket.
 const SCHEMES: [(&str, bool); 4] =
     [("nbd://", false), ("nbds://", false), ("nbd+unix://", true), ("nbds+unix://", true)];
 
-/// The port of a URI that names none.
+/// The port if the URI has none.
 const PORT: &str = "10809";
 
 /// An export of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ServerAddress {
-    /// The host, or the path of the socket.
+    /// The host, or the path of the Unix socket.
     server: String,
     port: String,
     export: String,
 }
 
-/// True if a path is the URI of an export, and no file.
+/// True if a path is the URI of an export, not the path of a file.
 pub fn is_server(path: &Path) -> bool {
     scheme_of(path).is_some()
 }
 
-/// Returns a path that means the same in every directory; a URI is one already.
+/// Returns a path that means the same in every directory; a URI stays as it is.
 pub fn absolute_path(path: &Path) -> io::Result<PathBuf> {
     if is_server(path) { Ok(path.to_path_buf()) } else { std::path::absolute(path) }
 }
 
-/// Returns the path of a device that a folder names: a relative one is within the folder.
+/// Returns the path of a device as a folder names it: a relative path is within the folder.
 pub fn path_in(folder: &Path, path: &Path) -> PathBuf {
     if is_server(path) { path.to_path_buf() } else { folder.join(path) }
 }
 
-/// Returns the rest of a URI behind its scheme, and whether it names a socket.
+/// Returns the rest of a URI behind its scheme, and true if the scheme is that of a Unix socket.
 fn scheme_of(path: &Path) -> Option<(&str, bool)> {
     let text = path.to_str()?;
     SCHEMES.iter().find_map(|&(scheme, is_socket)| Some((text.strip_prefix(scheme)?, is_socket)))
 }
 
 impl ServerAddress {
-    /// Reads the URI of an export.
+    /// Parses the URI of an export.
     ///
-    /// Errors: what is missing, in words.
+    /// Errors: a text about what is missing.
     pub fn parse(path: &Path) -> Result<ServerAddress, String> {
         let (rest, is_socket) = scheme_of(path).ok_or("it is no URI of NBD, such as nbd://host/export")?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -72,12 +72,12 @@ impl ServerAddress {
         Ok(ServerAddress { server: host.to_lowercase(), port: port.into(), export: export.into() })
     }
 
-    /// The host, or the path of the socket: exports of one server are lost together.
+    /// Returns the host, or the path of the Unix socket: exports of one server fail together.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Returns which device the export is, the same for every spelling of its URI.
+    /// Returns the identity of the export, the same for every spelling of its URI.
     pub fn identity(&self) -> Identity {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);

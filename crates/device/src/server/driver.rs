@@ -1,10 +1,10 @@
-//! The thread of a connection: begins requests as they come, any number at a time, and answers each
-//! exactly once.
+//! The thread of a connection: it starts requests as they come, any number at a time, and answers
+//! each exactly once.
 //!
-//! A server that answers nothing for [`SILENCE`] while it has something to answer is given up: the
-//! connection is cut, and every request ends with an error. So does every request when the
-//! connection breaks. It is not made again beneath a device: writes that were answered and not
-//! flushed can be gone with the server, and only the volume knows how to catch a member up.
+//! A server that answers nothing for [`SILENCE`] while requests are pending is given up: the
+//! connection is closed, and every request ends with an error. The same happens when the connection
+//! breaks. It is not reopened below a device: writes that were answered and not flushed can be lost
+//! with the server, and only the volume knows how to catch a member up.
 
 use super::library::{Connection, NOT_CONNECTED, Request};
 use rustix::event::{EventfdFlags, eventfd};
@@ -16,20 +16,20 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a server with requests can be silent: as long as most disks need to begin to turn, and
-/// a third of what a volume gives a device.
+/// Longest silence of a server with pending requests. It is the time that most disks need to spin
+/// up, and a third of a volume's deadline for a device.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 
-/// A request is given up after this many silences although others are answered.
+/// A request is given up after this many times [`SILENCE`], even if others are answered.
 const OLDEST_SILENCES: u32 = 4;
 
-/// How long the end of a connection may take.
+/// Time limit for closing a connection.
 const FAREWELL: Duration = Duration::from_millis(200);
 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// A request on its way to the thread.
+/// A request for the thread of the connection.
 struct Command {
     request: Request,
     answer: Sender<Result<(), i32>>,
@@ -39,11 +39,11 @@ struct Command {
 // answered.
 unsafe impl Send for Command {}
 
-/// The way of callers to the thread of a connection.
+/// The callers' end of the connection's thread.
 pub(super) struct Line {
     commands: Option<Sender<Command>>,
     bell: Arc<OwnedFd>,
-    /// The number of the error that ended the connection; 0: it lives.
+    /// The number of the error that ended the connection; 0: it has not ended.
     ended: Arc<AtomicI32>,
 }
 
@@ -52,10 +52,10 @@ struct Flight {
     since: Instant,
 }
 
-/// Everything of the thread.
+/// State of the connection's thread.
 ///
-/// Invariant: fields are dropped in this order. The connection is cut before a caller hears that
-/// its request is over, and libnbd touches no memory after that.
+/// Invariant: fields are dropped in this order. The connection is closed before a caller learns
+/// that its request has ended, and libnbd accesses no memory after that.
 struct Driver {
     connection: Connection,
     flights: HashMap<u64, Flight>,
@@ -67,7 +67,7 @@ struct Driver {
 }
 
 impl Line {
-    /// Begins the thread of a connection.
+    /// Starts the thread of a connection.
     pub(super) fn new(connection: Connection, silence: Duration) -> io::Result<Line> {
         let (sender, commands) = channel();
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -85,24 +85,24 @@ impl Line {
         Ok(Line { commands: Some(sender), bell, ended })
     }
 
-    /// Has requests done, side by side, and waits for the end of all; the first error is given, as
-    /// a number of the system, and whether the connection has ended.
+    /// Performs requests concurrently, and waits for the end of all of them. Returns the first
+    /// error, as a number of the system, and whether the connection has ended.
     ///
     /// # Safety
     ///
-    /// The memory of the requests is there during this call, and nothing else uses it.
+    /// The memory of the requests is valid during this call, and nothing else uses it.
     pub(super) unsafe fn ask(&self, requests: impl Iterator<Item = Request>) -> Result<(), Refused> {
         let Some(commands) = &self.commands else { return Err(self.gone()) };
         let begin = |request| {
             let (answer, waits) = channel();
-            // One that is not taken is dropped, and its answer with it.
+            // A command that is not accepted is dropped, and its answer with it.
             drop(commands.send(Command { request, answer }));
             waits
         };
         let waiting: Vec<Receiver<Result<(), i32>>> = requests.map(begin).collect();
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         let mut result = Ok(());
-        // To the last one: until then the memory is libnbd's.
+        // Every request is waited for: until its end its memory is in use by libnbd.
         for waits in waiting {
             let ended = match waits.recv() {
                 Ok(answer) => answer.map_err(Refused::ByServer),
@@ -124,14 +124,14 @@ impl Line {
 /// Why a request is not done, with a number of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The server has said so.
+    /// The server has reported this error.
     ByServer(i32),
     /// The connection has ended.
     Gone(i32),
 }
 
 impl Drop for Line {
-    /// Lets the thread end; nobody has a request under way.
+    /// Ends the thread; no request is pending.
     fn drop(&mut self) {
         self.commands = None;
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
@@ -157,7 +157,7 @@ impl Driver {
         }
     }
 
-    /// Begins whatever has come.
+    /// Starts all requests that have come.
     fn begin_all(&mut self) -> Result<(), TryRecvError> {
         loop {
             let Command { request, answer } = self.commands.try_recv()?;
@@ -168,7 +168,7 @@ impl Driver {
             // dropped with the flight, after the request completed or the connection was cut.
             match unsafe { self.connection.begin(request) } {
                 Ok(name) => drop(self.flights.insert(name, Flight { answer, since: Instant::now() })),
-                // The end of the connection is the answer, which all get.
+                // All pending requests end with the error of the connection.
                 Err(_) if self.connection.is_over() => {}
                 Err(errno) => drop(answer.send(Err(errno))),
             }
@@ -183,7 +183,7 @@ impl Driver {
         }
     }
 
-    /// How long the server may still be silent; `None`: it was for too long.
+    /// Returns how long the server may still be silent; `None`: it was silent for too long.
     fn patience_left(&self, now: Instant) -> Option<Duration> {
         let oldest = self.flights.values().map(|flight| flight.since).min();
         let Some(oldest) = oldest else { return Some(Duration::from_secs(3600)) };

@@ -1,7 +1,8 @@
 //! libnbd, loaded when the first member on a server is opened.
 //!
-//! The library is LGPL and loaded at run time, so a program that opens files alone needs none of
-//! it. Only its asynchronous functions are called: none of them waits, but for the name of a host.
+//! The library is LGPL and loaded at run time, so a program that opens only files does not need it.
+//! Only its asynchronous functions are called: none of them waits, except for the resolution of a
+//! host name.
 //!
 //! Invariant: libnbd reads and writes the memory of a command until it says that the command has
 //! completed, or until the connection is dropped.
@@ -12,21 +13,21 @@ use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The name of the library, of the interface that it has kept since 2019.
+/// The name of the library; its interface has been stable since 2019.
 const LIBRARY: &CStr = c"libnbd.so.0";
 
 /// Instructions where the library is missing.
 const MISSING: &str = "a member on a server needs libnbd, which is not installed: apt-get install libnbd0 \
                        (Fedora: dnf install libnbd)";
 
-/// Directions that libnbd wants to go on in.
+/// Directions of the socket that libnbd waits for.
 const READS: c_uint = 1;
 const WRITES: c_uint = 2;
 
-/// Kinds of a block length: the least, and the most of one request.
+/// Kinds of block lengths that libnbd reports: the minimum, and the maximum of one request.
 const LIMITS: [c_int; 2] = [0, 2];
 
-/// The flag of a range of zeros that keeps its space.
+/// The flag of a request for zeros that keeps their space allocated.
 const NO_HOLE: u32 = 2;
 
 /// ENOTCONN.
@@ -37,7 +38,7 @@ struct Handle {
     _opaque: [u8; 0],
 }
 
-/// The completion callback that is none: completions are asked for.
+/// An empty completion callback: completions are polled.
 #[repr(C)]
 struct NoCallback {
     callback: *const c_void,
@@ -110,7 +111,7 @@ functions! {
     get_block_size = c"nbd_get_block_size": fn(*mut Handle, c_int) -> i64;
 }
 
-/// The library, if it is installed; looked for again until it is.
+/// Returns the library; if it is not installed, the next call tries again.
 fn functions() -> Result<&'static Functions, String> {
     static LOADED: OnceLock<Functions> = OnceLock::new();
     match LOADED.get() {
@@ -123,9 +124,9 @@ fn functions() -> Result<&'static Functions, String> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) len_bytes: u64,
-    /// The least block that is read and written; 0 or 1: any.
+    /// The shortest block that can be read or written; 0 or 1: any length.
     pub(super) block_len_bytes: u64,
-    /// Bytes of one read or write at most; 0: not told.
+    /// The longest read or write; 0: not stated.
     pub(super) payload_bytes_max: u64,
     pub(super) is_read_only: bool,
     pub(super) can_flush: bool,
@@ -134,7 +135,7 @@ pub(super) struct Terms {
     pub(super) can_zero: bool,
 }
 
-/// A request to a server, with the memory that it fills or is taken from.
+/// A request to a server, with the memory that is filled or written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Request {
     Read { offset_bytes: u64, into: *mut u8, len: usize },
@@ -144,7 +145,7 @@ pub(super) enum Request {
     Zero { offset_bytes: u64, len_bytes: u64 },
 }
 
-/// A connection to an export. Dropped, it is cut.
+/// A connection to an export. Dropping it closes it.
 pub(super) struct Connection {
     functions: &'static Functions,
     /// Not null, and of this connection alone.
@@ -163,9 +164,9 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects, agrees on TLS and opens the export, all before a time.
+    /// Connects, negotiates TLS and opens the export, all before a deadline.
     ///
-    /// Errors: in words.
+    /// Errors: a text about the cause.
     pub(super) fn open(uri: &CStr, until: Instant) -> Result<Connection, String> {
         let functions = functions()?;
         // SAFETY: it takes nothing.
@@ -198,7 +199,7 @@ impl Connection {
         }
     }
 
-    /// Asks libnbd what the server has offered.
+    /// Returns the terms that the server has offered, as libnbd reports them.
     pub(super) fn terms(&self) -> Result<Terms, String> {
         let (nbd, handle) = (self.functions, self.handle);
         // SAFETY: the handle lives, in all of these.
@@ -225,7 +226,7 @@ impl Connection {
         }
     }
 
-    /// Begins a request, and returns its name; the error is a number of the system.
+    /// Starts a request, and returns its name; the error is a number of the system.
     ///
     /// # Safety
     ///
@@ -254,7 +255,7 @@ impl Connection {
         u64::try_from(name).map_err(|_| self.errno())
     }
 
-    /// Takes a request that is over: its name, and the number of the server's error.
+    /// Takes a request that has ended: its name, and the number of the server's error.
     pub(super) fn completed(&mut self) -> Option<(u64, Result<(), i32>)> {
         // SAFETY: the handle lives.
         let name = unsafe { (self.functions.aio_peek_command_completed)(self.handle) };
@@ -264,13 +265,13 @@ impl Connection {
         Some((name, if ended < 0 { Err(self.errno()) } else { Ok(()) }))
     }
 
-    /// Says to the server that nothing more follows.
+    /// Tells the server that no further request follows.
     pub(super) fn disconnect(&mut self) {
         // SAFETY: the handle lives.
         unsafe { (self.functions.aio_disconnect)(self.handle, 0) };
     }
 
-    /// Waits until the server sends, takes more, or the bell rings, and lets libnbd go on.
+    /// Waits until the socket is ready or the bell rings, and lets libnbd go on.
     pub(super) fn wait(&mut self, bell: Option<BorrowedFd<'_>>, at_most: Duration) {
         let (nbd, handle) = (self.functions, self.handle);
         // SAFETY: the handle lives.
@@ -301,7 +302,7 @@ impl Connection {
         }
     }
 
-    /// The number of the last error of this thread.
+    /// Returns the number of the last error of this thread.
     fn errno(&self) -> i32 {
         // SAFETY: it takes nothing.
         match unsafe { (self.functions.get_errno)() } {
@@ -311,7 +312,7 @@ impl Connection {
     }
 }
 
-/// The last error of this thread, in libnbd's words without the name of its function.
+/// Returns the last error of this thread, in libnbd's words without the name of its function.
 fn said(functions: &Functions) -> String {
     // SAFETY: it takes nothing, and gives a text that stays until the next call, or null.
     let text = unsafe { (functions.get_error)() };

@@ -24,7 +24,7 @@ impl Server {
         };
         let server = Server { child, dir };
         let begun = Instant::now();
-        // The socket has its name before the server listens.
+        // The socket exists before the server listens.
         while UnixStream::connect(server.dir.path().join("s")).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(30), "nbdkit does not listen");
             std::thread::sleep(Duration::from_millis(5));
@@ -49,14 +49,14 @@ impl Drop for Server {
     }
 }
 
-/// The reason why an export is refused.
+/// Returns the reason why an export is refused.
 fn refused(arguments: &[&str], access: Access) -> Option<String> {
     let server = Server::new(arguments)?;
     let error = ServerDevice::open(&server.uri(), access).err().expect("it is refused");
     Some(error.to_string())
 }
 
-/// The memory of one request.
+/// Returns the memory of one request.
 fn block(of: u8) -> AlignedBuf {
     let mut block = AlignedBuf::zeroed(4096);
     block.fill(of);
@@ -120,7 +120,7 @@ fn a_server_that_is_stopped_is_gone_after_its_silence_and_not_before() {
     let device = ServerDevice::open_within(&server.uri(), Access::ReadWrite, silence).expect("it opens");
     device.flush().expect("it answers");
     server.signal("-STOP");
-    // Nothing is asked of it: it is not blamed.
+    // Without a pending request a silent server is not given up.
     std::thread::sleep(silence * 2);
     let begun = Instant::now();
     let stopped = device.read_at(0, block(0).whole_mut());

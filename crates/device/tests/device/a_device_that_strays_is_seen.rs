@@ -1,4 +1,4 @@
-//! Names and lengths that change under a device that is open.
+//! Paths and lengths that change below an open device.
 
 use pantile_device::{Device, FileDevice, Standing};
 
@@ -14,7 +14,7 @@ fn a_file_deleted_renamed_exchanged_or_cut_under_a_device_is_seen() {
     assert_eq!(device.standing(), Standing::Replaced);
     std::fs::rename(&aside, &path).unwrap();
     assert_eq!(device.standing(), Standing::Kept);
-    // A link that leads there is as good as the name.
+    // A link at the path that leads to the file is equivalent to the file.
     std::fs::rename(&path, &aside).unwrap();
     std::os::unix::fs::symlink(&aside, &path).unwrap();
     assert_eq!(device.standing(), Standing::Kept);
@@ -27,7 +27,7 @@ fn a_file_deleted_renamed_exchanged_or_cut_under_a_device_is_seen() {
     assert_eq!(device.standing(), Standing::Deleted);
 }
 
-/// Closing is done by another thread: a device can be opened again as soon as it was dropped.
+/// A device is closed by another thread, but can be opened again as soon as it was dropped.
 #[test]
 fn a_device_is_closed_when_it_is_dropped() {
     let folder = tempfile::tempdir().unwrap();

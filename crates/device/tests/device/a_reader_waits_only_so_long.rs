@@ -1,7 +1,7 @@
-//! A reader's reads, its limits, and its behaviour beside a device that does not answer.
+//! Reads of a reader, its limits, and its behaviour if a device does not answer.
 //!
-//! A system without io_uring has no reader, and a temporary folder without direct I/O has no file
-//! for it. Then a test prints that and ends.
+//! On a system without io_uring there is no reader, and a temporary folder without direct I/O has
+//! no file for it. Then a test prints that and ends.
 
 use pantile_device::{
     AlignedBuf, Device, Faulty, FileDevice, Layer, Layered, MemoryDevice, Mode, NotRead, READER_PARTS_MAX,
@@ -15,14 +15,13 @@ use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A deadline that no test reaches.
+/// A time limit that no test reaches.
 const NEVER: Duration = Duration::MAX;
 
 /// Content of a reader's buffers before it reads.
 const UNREAD: u8 = 0xee;
 
-/// A reader, and a file that it can read from its device; none, said aloud, where the system has no
-/// such thing.
+/// Returns a reader and a device that it can read; `None`, with a message, if the system has none.
 fn reader_of(path: &Path, len_bytes: u64) -> Option<(Reader, FileDevice)> {
     let file = FileDevice::create(path, len_bytes).unwrap();
     let reader = Reader::new();
@@ -45,7 +44,7 @@ fn buffers(lens: &[usize]) -> Vec<AlignedBuf> {
     lens.iter().map(buffer).collect()
 }
 
-/// Reads some places of a device into 32 blocks, one behind another.
+/// Reads some ranges of a device into 32 blocks, one after another.
 fn read(
     reader: &mut Reader,
     device: &Arc<dyn Device>,
@@ -96,7 +95,7 @@ fn a_reader_reads_what_is_there_and_leaves_the_rest_to_a_pool() {
     for places in [&[][..], &[good; READER_PARTS_MAX + 1], &[(0, 16 * 4096), good, (0, 16 * 4096)]] {
         assert_eq!(read(&mut reader, &file, places, SOON), Err(NotRead::Refused), "{places:?}");
     }
-    // A file that has become shorter ends before the device does.
+    // A file that has become shorter ends before its device.
     std::fs::OpenOptions::new().write(true).open(dir.path().join("file")).unwrap().set_len(4096).unwrap();
     assert_eq!(read(&mut reader, &file, &[good, (4096, 4096), good], SOON), Err(NotRead::Refused));
     assert!(read(&mut reader, &file, &[good], SOON).unwrap() == content[..4096]);
@@ -144,7 +143,7 @@ fn parts_go_where_they_belong_and_never_to_one_place() {
     }
 }
 
-/// The file is a pipe.
+/// A device whose file is a pipe.
 struct Silent(PipeReader);
 
 impl Layer for Silent {
@@ -185,7 +184,7 @@ fn a_reader_that_gave_up_is_free_when_the_device_has_answered() {
     assert!(read(&mut reader, &device, &[(0, 4096)], NEVER).unwrap() == [8; 4096]);
     drop(device);
     assert_eq!(Arc::strong_count(&silent), 1, "a reader that is free has no device");
-    // A reader that is dropped before keeps the memory that the system may still write to.
+    // A reader that is dropped earlier keeps the memory that the system may still write to.
     let device: Arc<dyn Device> = silent.clone();
     assert_eq!(read(&mut reader, &device, &[(0, 4096)], Duration::ZERO), Err(NotRead::Late { part: 0 }));
     drop((reader, device));

@@ -1,5 +1,5 @@
-//! Random operations on every kind of device, checked against a plain vector; seeds are printed and
-//! replayable (`PANTILE_SEED=n cargo test -p pantile-device`).
+//! Random operations on every kind of device, compared with a plain vector. Seeds are printed and
+//! can be repeated (`PANTILE_SEED=n cargo test -p pantile-device`).
 
 use pantile_device::*;
 use std::path::Path;
@@ -13,12 +13,12 @@ fn seeds() -> Vec<u64> {
     }
 }
 
-/// Bytes that name their place and their time: never zeros, of period 251.
+/// Writes bytes that identify their offset and time; none is zero, and the period is 251.
 fn paint(bytes: &mut [u8], start: u64) {
     bytes.iter_mut().enumerate().for_each(|(i, byte)| *byte = ((start + i as u64) % 251 + 1) as u8);
 }
 
-/// A whole number of blocks somewhere on the device, mostly small.
+/// Returns a range of whole blocks on the device, mostly a short one.
 fn range(rng: &mut fastrand::Rng, blocks: u64, most: u64) -> (u64, u64) {
     let len = rng.u64(1..=most.min(blocks));
     (rng.u64(0..=blocks - len), len)
@@ -39,7 +39,7 @@ fn agrees(device: &dyn Device, seed: u64) {
         let here = offset as usize..offset as usize + bytes;
         match rng.u32(0..10) {
             0..=3 => {
-                // Parts of several buffers, each beginning somewhere within its own.
+                // The write has parts of several buffers, each at some offset in its buffer.
                 let mut buffers = Vec::new();
                 let mut left = len;
                 while left > 0 {
@@ -116,7 +116,7 @@ fn buffered_files_agree() {
     }
 }
 
-/// A file system with neither ZERO_RANGE nor an alignment to tell: the fallbacks.
+/// A file system with neither ZERO_RANGE nor a reported alignment, which needs the fallbacks.
 #[test]
 fn files_in_memory_agree() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: no /dev/shm") };
@@ -143,7 +143,8 @@ fn wrapped_devices_agree() {
     }
 }
 
-/// More than the kernel takes in one call (1024), so the rest begins within the list.
+/// A write of more parts than the kernel accepts in one call (1024), so a second call begins within
+/// the list.
 #[test]
 fn a_write_of_very_many_parts_is_whole() {
     let dir = tempfile::tempdir().unwrap();
@@ -158,7 +159,7 @@ fn a_write_of_very_many_parts_is_whole() {
     assert!(found[..] == buffer[..]);
 }
 
-/// Ends a server with the test.
+/// Kills a server when the test ends.
 struct Killed(std::process::Child);
 
 impl Drop for Killed {
@@ -177,7 +178,7 @@ fn exports_agree_in_requests_of_every_size() {
         nbdkit.arg("--foreground").arg("--unix").arg(&socket);
         match limits {
             "1" => nbdkit.args(["memory", "1200K"]),
-            // Each request of more than 8 KiB becomes several, and zeros are written.
+            // Each request of more than 8 KiB becomes several, and zeros are written as data.
             _ => nbdkit.args(["--filter=nozero", "--filter=blocksize-policy", "memory", "1200K"]).args([
                 "blocksize-minimum=4K",
                 "blocksize-preferred=4K",
@@ -187,7 +188,7 @@ fn exports_agree_in_requests_of_every_size() {
         };
         let Ok(child) = nbdkit.spawn() else { return eprintln!("nbdkit is not installed: left out") };
         let _server = Killed(child);
-        // The socket has its name before the server listens.
+        // The socket exists before the server listens.
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -198,7 +199,7 @@ fn exports_agree_in_requests_of_every_size() {
     }
 }
 
-/// Detaches when the test ends, however it ends.
+/// Detaches a loop device when the test ends.
 struct Loop(String);
 
 impl Loop {

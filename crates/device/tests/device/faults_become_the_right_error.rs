@@ -1,4 +1,4 @@
-//! Every fault of a device reaches the caller as the error with its remedy.
+//! Every fault of a device is reported to the caller as the error with the right remedy.
 
 use pantile_device::*;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn numbers_of_the_system_become_remedies() {
             let words = error.to_string();
             assert!(words.contains("disk 3") && words.contains("4096") && words.contains(';'), "{words}");
         }
-        // Whatever the number, a flush that failed is the end of trust.
+        // After a failed flush, with any error number, every later flush fails.
         let error = device.flush().unwrap_err();
         assert_eq!(
             (error.remedy(), matches!(error, DeviceError::FlushFailed { .. })),
@@ -162,7 +162,7 @@ fn requests_off_the_blocks_or_the_device_are_refused_untried() {
         outside(device.zero(0, end + block as u64));
         outside(device.discard(u64::MAX - (block as u64 - 1), block as u64));
         outside(device.read_at(u64::MAX - (block as u64 - 1), buffer.part_mut(0..block)));
-        // Nothing of these was done; and nothing is an operation that succeeds.
+        // None of these operations had an effect. An operation of length 0 succeeds.
         device.read_at(0, buffer.whole_mut()).unwrap();
         assert!(buffer.iter().all(|&byte| byte == 0));
         device.read_at(end, buffer.part_mut(0..0)).unwrap();
@@ -183,7 +183,7 @@ fn a_file_cut_under_us_is_an_error_and_never_zeros() {
         let mut buffer = painted(65536);
         device.write_at(0, &[buffer.whole()]).unwrap();
         device.flush().unwrap();
-        // Cut within a block, as an unlucky program would.
+        // The file is truncated within a block, as by a faulty program.
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(40_000).unwrap();
         device.read_at(0, buffer.part_mut(0..36_864)).unwrap();
         for (offset, len) in [(32_768, 32_768), (36_864, 4096), (40_960, 4096), (1 << 19, 65_536)] {
@@ -199,7 +199,7 @@ fn a_file_cut_under_us_is_an_error_and_never_zeros() {
 
 #[test]
 fn a_full_file_system_is_no_space() {
-    // A file system of 1 MiB of its own; needs root.
+    // A separate file system of 1 MiB; needs root.
     let dir = tempfile::tempdir().unwrap();
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1m", "none"])

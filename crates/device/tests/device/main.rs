@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of this crate that need no separate process: they are built as one program.
 
 mod a_device_that_strays_is_seen;
 mod a_reader_waits_only_so_long;

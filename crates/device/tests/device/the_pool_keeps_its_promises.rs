@@ -11,7 +11,7 @@ fn soon() -> Instant {
     Instant::now() + LONG
 }
 
-/// Memory whose operations wait at a gate, and which records the start and end of each.
+/// A device in memory whose operations wait at a door, which records the start and end of each.
 type Gated = Layered<MemoryDevice, Door>;
 
 struct Door {
@@ -20,7 +20,7 @@ struct Door {
     log: Mutex<Vec<(OpKind, u64, &'static str)>>,
 }
 
-/// Opens the gate when the test ends, however it ends: a pool that is dropped waits for its
+/// Opens the door when the test ends, even after a panic: a pool that is dropped waits for its
 /// devices.
 struct Gate(Arc<Gated>);
 
@@ -91,7 +91,7 @@ fn flush(token: u64, device: usize) -> Request {
     Request { token, device, priority: Priority::User, op: Op::Flush }
 }
 
-/// Tokens of the next `count` completions, ascending; all of them successes.
+/// Returns the tokens of the next `count` completions, ascending. All of them must be successful.
 fn tokens(pool: &IoPool, count: usize) -> Vec<u64> {
     let (mut done, end) = (Vec::new(), soon());
     while done.len() < count {
@@ -112,8 +112,8 @@ fn threads_on_their_own_ranges_find_what_they_wrote() {
         let path = dir.path().join(index.to_string());
         pool.attach(Arc::new(FileDevice::create(path, 4 << 20).unwrap())).unwrap();
     }
-    // One submits and one takes back, side by side: 8 lanes of 64 KiB on each device, each written,
-    // read, checked.
+    // One thread submits and one takes completions, concurrently. Each device has 8 lanes of 64
+    // KiB; each is written, read and checked.
     let rounds = 60;
     let mut generation = [[0u8; 8]; 3];
     let byte = |device: usize, lane: usize, generation: u8| (device * 80 + lane * 10) as u8 ^ generation;
@@ -158,7 +158,8 @@ fn threads_on_their_own_ranges_find_what_they_wrote() {
     assert_eq!(buffers.used_bytes(), 0);
 }
 
-/// Two of memory, which threads serve, and two files, which the ring does where there is one.
+/// Two devices in memory, which threads serve, and two files, which the ring serves if there is
+/// one.
 #[test]
 fn many_submitters_and_takers_lose_and_double_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -219,7 +220,8 @@ fn a_device_that_hangs_blocks_no_other() {
     hung.until_begun(2);
     (100..110).for_each(|token| pool.submit(write(token, 1, Priority::User)).unwrap());
     assert_eq!(tokens(&pool, 10), (100..110).collect::<Vec<_>>());
-    // After detaching, unbegun requests come back, and its place is empty.
+    // After the device is detached, requests that have not begun are returned, and its slot is
+    // empty.
     assert_eq!(pool.detach(0).len(), 8);
     assert_eq!(pool.submit(write(1, 0, Priority::User)).unwrap_err().why, Refusal::Detached);
     pool.submit(write(111, 1, Priority::User)).unwrap();
@@ -235,8 +237,8 @@ fn a_flush_begins_after_what_it_covers_and_those_that_wait_are_one() {
     pool.attach(device.0.clone()).unwrap();
     pool.submit(flush(0, 0)).unwrap();
     device.until_begun(1);
-    // While flush 0 runs, a write is done and its completion taken: only a flush begun later covers
-    // it.
+    // A write and its completion end while flush 0 runs: only a flush that begins later covers the
+    // write.
     device.set(true);
     assert_eq!(tokens(&pool, 1), [0]);
     device.set(false);
@@ -247,7 +249,8 @@ fn a_flush_begins_after_what_it_covers_and_those_that_wait_are_one() {
     assert_eq!(device.begun(), 2, "a second flush ran beside the first");
     device.set(true);
     assert_eq!(tokens(&pool, 6), (1..7).collect::<Vec<_>>());
-    // Flush 1 had begun when 2..7 came, so it may not answer them; one more does for all.
+    // Flush 1 began before 2..7 were submitted, so it does not cover them; one further flush covers
+    // all.
     assert_eq!(device.begun(), 3);
 }
 
@@ -259,8 +262,8 @@ fn every_flush_covers_the_writes_taken_back_before_it() {
         let pool = IoPool::new(options(4, 1, 64));
         let device = Gate::new(true);
         pool.attach(device.0.clone()).unwrap();
-        // Writes are numbered by their places; of each flush, the log at its submission and its
-        // completion.
+        // Writes are numbered by their offsets. Of each flush, the length of the log at its
+        // submission is recorded.
         let (mut written, mut waiting, mut done) = (0, Vec::new(), Vec::new());
         for token in 0..300 {
             if rng.u32(0..3) == 0 {
@@ -317,7 +320,7 @@ fn depth_is_bounded_until_completions_are_taken() {
     let pool = IoPool::new(options(2, 1, 5));
     pool.attach(Arc::new(MemoryDevice::new("memory", 1 << 20))).unwrap();
     (0..5).for_each(|token| pool.submit(write(token, 0, Priority::Background)).unwrap());
-    // They may all be done by now; nobody took them.
+    // All requests may have ended, but no completion was taken.
     std::thread::sleep(Duration::from_millis(20));
     let rejected = pool.submit(write(5, 0, Priority::Background)).unwrap_err();
     assert_eq!((rejected.why, rejected.request.token), (Refusal::Full, 5));
@@ -332,7 +335,7 @@ fn depth_is_bounded_until_completions_are_taken() {
 fn a_dropped_pool_has_done_everything_and_lets_go_of_its_devices() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");
-    // A disk's proportions, twenty times as fast.
+    // The proportions of a disk, twenty times as fast.
     let twentieth = Throttle::DISK.positioning / 20;
     let fast = Throttle {
         positioning: twentieth,
@@ -405,7 +408,7 @@ fn waiting_ends_at_the_deadline_and_at_a_call() {
         pool.wake();
     });
     assert!(begun.elapsed() < LONG / 2);
-    // One call ends one wait.
+    // One call of `wake` ends one wait.
     let again = Instant::now();
     pool.wait(&mut done, again + Duration::from_millis(30));
     assert!(again.elapsed() >= Duration::from_millis(30));

@@ -1,7 +1,7 @@
-//! A pool that leaves reads and writes of files to the system, beside one that has a thread for
-//! each: the same bytes, the same errors.
+//! Compares a pool that leaves reads and writes of files to the system with one that uses threads.
+//! The bytes and the errors are the same.
 //!
-//! On a system without io_uring both are the same, and no test here fails.
+//! On a system without io_uring both use threads, and the tests pass.
 
 use pantile_device::*;
 use std::fs::OpenOptions as StdOptions;
@@ -20,7 +20,7 @@ fn pool(ring: bool) -> IoPool {
     IoPool::new(PoolOptions { ring, ..PoolOptions::default() })
 }
 
-/// Does one operation, and gives it back with how it ended.
+/// Performs one operation, and returns its completion.
 fn one(pool: &IoPool, op: Op) -> Completion {
     pool.submit(Request { token: 7, device: 0, priority: Priority::User, op }).unwrap();
     let mut done = Vec::new();
@@ -41,8 +41,8 @@ fn written(offset_bytes: u64, len: usize, byte: u8) -> Op {
     Op::Write { offset_bytes, parts: vec![Segment::whole(buffer)] }
 }
 
-/// Random reads and writes of many pieces, some in the background, against a model; two files of
-/// the same operations end alike.
+/// Random reads and writes of many pieces, some of them in the background, compared with a model.
+/// Two files with the same operations have the same content at the end.
 #[test]
 fn both_write_and_read_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -87,8 +87,8 @@ fn both_write_and_read_the_same_bytes() {
     assert!(files[0] == files[1]);
 }
 
-/// Past the end, not aligned, and of a file that was cut: the error of a thread, to the last field.
-/// Without direct I/O nothing has to be aligned.
+/// Operations past the end, unaligned ones, and those on a truncated file have the same error as on
+/// a thread, in every field. Without direct I/O no alignment is required.
 #[test]
 fn both_say_the_same_of_what_cannot_be_done() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn both_say_the_same_of_what_cannot_be_done() {
     assert!(said[0][..6].iter().all(Result::is_err) && said[0][6].is_ok(), "{:?}", said[0]);
 }
 
-/// Whatever a layer does must be done: a device that has one is nothing for the ring.
+/// The actions of a layer must not be skipped: the ring does not serve a device with layers.
 #[test]
 fn the_ring_does_not_bypass_layers() {
     struct Says(bool);
@@ -131,7 +131,7 @@ fn the_ring_does_not_bypass_layers() {
     let dir = tempfile::tempdir().unwrap();
     let file = Arc::new(FileDevice::create(dir.path().join("file"), MIB as u64).unwrap());
     let is_direct = |device: &dyn Device| device.direct_file().map(|_: BorrowedFd<'_>| ()).is_some();
-    // A file system that may wait in the submitting thread is not bypassed, either.
+    // Nor does it serve a file system that may block the submitting thread.
     let is_for_ring = is_direct(&file);
     assert!(!is_for_ring || file.mode() == Mode::Direct);
     assert_eq!(is_direct(&Layered::with(file.clone(), Says(true))), is_for_ring);
@@ -140,7 +140,7 @@ fn the_ring_does_not_bypass_layers() {
     assert!(!is_direct(&faulty));
     drop(faulty);
     drop(file);
-    // One that is open for reading, too: it refuses writes itself.
+    // A device that is open for reading only refuses writes itself.
     let read_only = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
     let read_only = FileDevice::open_with(dir.path().join("file"), read_only).unwrap();
     assert_eq!(is_direct(&read_only), is_for_ring);
@@ -167,7 +167,7 @@ fn accepted_requests_are_done_when_the_pool_ends() {
         }
         let bytes = std::fs::read(&path).unwrap();
         assert!((0..64).all(|at| bytes[at * 256 * 1024..][..256 * 1024].iter().all(|&b| b == at as u8 + 1)));
-        // Nobody has it open any more.
+        // The device is closed everywhere.
         FileDevice::open(&path).unwrap();
     }
 }
@@ -191,7 +191,8 @@ fn running_requests_complete_after_their_device_was_detached() {
     FileDevice::open(&path).unwrap();
 }
 
-/// Calls from another thread end a wait, in the ring and beside it, at any moment; none is lost.
+/// Calls of `wake` from another thread end a wait, in the ring and outside, at any moment; no call
+/// is lost.
 #[test]
 fn a_call_ends_a_wait_at_any_moment() {
     let dir = tempfile::tempdir().unwrap();
@@ -221,7 +222,7 @@ fn a_call_ends_a_wait_at_any_moment() {
                 called |= count == 0;
                 left -= count;
                 if left == 0 && !called {
-                    // The call may have come with the last of them.
+                    // The call may have ended together with the last completion.
                     called = pool.wait(&mut done, Instant::now() + pause + Duration::from_millis(20)) == 0;
                 }
             }
@@ -229,7 +230,7 @@ fn a_call_ends_a_wait_at_any_moment() {
     }
 }
 
-/// A file in memory, or on a file system without direct I/O, is served as ever.
+/// A file in memory, or on a file system without direct I/O, works as usual.
 #[test]
 fn a_file_through_the_page_cache_needs_no_ring() {
     let path = Path::new("/dev/shm").join(format!("pantile-ring-{}", std::process::id()));

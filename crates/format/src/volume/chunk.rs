@@ -1,9 +1,9 @@
-//! The header of a chunk: whose it is, and a checksum for each of its blocks.
+//! The header of a chunk: the identity of the chunk, and a checksum for each of its blocks.
 //!
-//! It stands before the elements and is written with them in one go, so that a full-stripe write
-//! needs no second I/O and no shared block. It identifies the chunk, so that a volume whose maps
-//! are lost can be read by a scan. The reader checks that it is the wanted chunk: by its
-//! generation, which comes from the stripe table, and for the newest writes by its digest, which
+//! The header is stored before the elements and written with them in one I/O, so that a full-stripe
+//! write needs no second I/O and no shared block. It identifies the chunk, so that a volume whose
+//! maps are lost can be read by a scan. The reader checks that it has the wanted chunk: by the
+//! generation, which comes from the stripe table, and for the newest writes by the digest, which
 //! comes from the journal.
 
 use super::{
@@ -32,7 +32,8 @@ layout! {
     }
 }
 
-/// The checksum, in a header, of a block that is not stored: its chunk is rebuilt in part.
+/// In place of the checksum of a block that is not stored yet, because its chunk is rebuilt in
+/// part.
 pub const NOT_STORED: Crc64 = Crc64(u64::MAX);
 
 /// Identity of a chunk, stored before its elements.
@@ -42,7 +43,7 @@ pub struct ChunkHeader {
     pub volume: VolumeId,
     /// The device that it was written to.
     pub slot: Slot,
-    /// Where it lies.
+    /// The physical stripe in which it is stored.
     pub physical: PhysicalStripe,
     /// Logical stripe whose content it holds.
     pub logical: LogicalStripe,
@@ -50,13 +51,13 @@ pub struct ChunkHeader {
     pub generation: Generation,
     /// The column of the code that it holds.
     pub column: Column,
-    /// One for each block, row by row; see [`block_checksum`](super::block_checksum).
+    /// Checksums of the blocks, row by row; see [`block_checksum`](super::block_checksum).
     /// [`NOT_STORED`] for blocks that are not rebuilt yet.
     pub checksums: Vec<Crc64>,
 }
 
 impl ChunkHeader {
-    /// The length in blocks of the header of a chunk of so many blocks.
+    /// Returns the length in blocks of the header of a chunk of so many blocks.
     pub const fn blocks(chunk_blocks: u64) -> u64 {
         (FIXED_BYTES as u64 + 8 * chunk_blocks + 8).div_ceil(BLOCK_BYTES as u64)
     }
@@ -66,7 +67,7 @@ impl ChunkHeader {
         !self.checksums.contains(&NOT_STORED)
     }
 
-    /// Its bytes, whole blocks.
+    /// Returns the encoded header, whole blocks.
     ///
     /// Panics unless it has 1 to [`CHUNK_BLOCKS_MAX`] checksums.
     pub fn encode(&self) -> Vec<u8> {
@@ -89,10 +90,10 @@ impl ChunkHeader {
         bytes
     }
 
-    /// Reads a header at the front of `bytes`, which may go on behind it.
+    /// Decodes a header at the front of `bytes`, which may be longer.
     ///
-    /// It is a header of the volume; that it is the one that was wanted, the caller compares: slot,
-    /// physical and logical stripe, generation, column, and the number of checksums.
+    /// The header belongs to the volume. The caller has to check that it is the wanted one, by
+    /// slot, physical and logical stripe, generation, column, and the number of checksums.
     ///
     /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
     /// no blocks.
@@ -122,21 +123,21 @@ impl ChunkHeader {
         })
     }
 
-    /// The checksums that a header of so many blocks names, whether it is whole or was torn between
-    /// its sectors; `None` if the bytes are too few. Nothing vouches for them but a digest.
+    /// Returns the first `count` checksums of a header that may be torn between its sectors; `None`
+    /// if the bytes are too few. Only a digest can verify them.
     pub fn checksums_of_torn(bytes: &[u8], count: usize) -> Option<Vec<Crc64>> {
         let table = bytes.get(FIXED_BYTES..FIXED_BYTES + 8 * count)?;
         let crc = |bytes: &[u8; 8]| Crc64(u64::from_le_bytes(*bytes));
         Some(table.as_chunks::<8>().0.iter().map(crc).collect())
     }
 
-    /// The header's CRC, which the record of its write carries. Costs an encoding; see
+    /// Returns the header's CRC, which the record of its write stores. Cost: an encoding; see
     /// [`ChunkHeader::digest_of`].
     pub fn digest(&self) -> Crc64 {
         ChunkHeader::digest_of(&self.encode())
     }
 
-    /// The digest of a header that is encoded already.
+    /// Returns the digest of an encoded header.
     ///
     /// Panics on fewer than 8 bytes.
     pub fn digest_of(encoded: &[u8]) -> Crc64 {

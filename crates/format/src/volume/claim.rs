@@ -1,8 +1,8 @@
-//! The claim: it names the server of the volume for other hosts that can reach the same devices.
+//! The claim: the server of the volume, for other hosts that can reach the same devices.
 //!
-//! Each device has one block for it, outside the turns of the superblocks. It is written again
-//! every 2 s without a flush. A later opening concludes from it only that another server may be
-//! running. A torn or unreadable block is no claim.
+//! Each device has one block for it, which superblocks never use. It is written again every 2 s
+//! without a flush. From a claim a later opening only concludes that another server may be running.
+//! A torn or unreadable block is no claim.
 
 use super::{
     BLOCK_BYTES, Session, VOLUME_VERSION, VolumeId, check_start, must_be_volume, must_be_zero, seal, unseal,
@@ -40,11 +40,11 @@ layout! {
 pub struct Claimant {
     /// Drawn at random by each server.
     pub id: [u8; 16],
-    /// Names this start of its system; zeros: not known.
+    /// Identifies the present boot of its system; zeros: not known.
     pub boot: [u8; 16],
-    /// Names the space of process numbers.
+    /// Identifies the namespace of the process number.
     pub process_space: u64,
-    /// Its process.
+    /// The number of its process.
     pub process: u32,
     /// When the process was started.
     pub process_start: u64,
@@ -55,22 +55,22 @@ pub struct Claimant {
 /// Claim of a server on each device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The volume.
+    /// The volume that is claimed.
     pub volume: VolumeId,
     /// Server that claims the volume.
     pub claimant: Claimant,
     /// True while it serves; false after an orderly stop.
     pub is_held: bool,
-    /// Counts the writes.
+    /// Number of writes of the claim so far.
     pub beat: u64,
     /// The session of the volume; 0: not known yet.
     pub session: Session,
-    /// When.
+    /// The time of the write.
     pub at: i64,
 }
 
 impl Claim {
-    /// Its block. A host's name is cut off at 64 bytes, between characters.
+    /// Returns the encoded block. A host's name is cut off at 64 bytes, between characters.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; BLOCK_BYTES];
         let Claimant { id, boot, process_space, process, process_start, host } = &self.claimant;
@@ -100,7 +100,7 @@ impl Claim {
     /// Reads a claim at the front of `bytes`.
     ///
     /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
-    /// fields that cannot be so.
+    /// fields that break a rule.
     pub fn decode(bytes: &[u8], volume: VolumeId) -> Result<Claim, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
         check_start(PART, MAGIC_BYTES, bytes, BLOCK_BYTES as u64)?;

@@ -1,9 +1,8 @@
-//! The entries of a record: the possible changes of the maps. A snapshot is made of some of them,
-//! too.
+//! The entries of a record: all kinds of changes of the maps. A snapshot consists of some of these
+//! kinds, too.
 //!
-//! Every entry begins with its kind and its length. Whether an entry fits the volume's [`Shape`] is
-//! checked apart from its bytes, by [`Entry::check`], so that encoder and decoder ask the same
-//! rules.
+//! Every entry begins with its kind and its length. [`Entry::check`] checks whether an entry fits
+//! the volume's [`Shape`], apart from its bytes, so that encoder and decoder apply the same rules.
 
 use super::note::Note;
 use super::patch::{PATCH_BYTES, StripePatch};
@@ -17,7 +16,7 @@ const KIND_LOG_WRITE: u16 = 3;
 const KIND_FORGET: u16 = 4;
 const KIND_MEMBER: u16 = 5;
 pub(super) const KIND_PATCH: u16 = 12;
-/// Entries of these kinds may be passed over by a reader that does not know them.
+/// The lowest number of the kinds that a reader may skip without knowing them.
 const KIND_MAY_IGNORE: u16 = 64;
 pub(super) const ENTRY_HEAD_BYTES: usize = 8;
 /// The longest entry: a stripe switch or a log write over all devices, or a patch.
@@ -27,9 +26,9 @@ const UNMAP_BYTES: usize = 24;
 const LOG_WRITE_BYTES: usize = 24;
 const CELL_BYTES: usize = 16;
 const FORGET_BYTES: usize = 24;
-/// Bytes of the entry of a record that says the state of a member.
+/// Bytes of a member entry, which states the state of a device.
 pub const MEMBER_BYTES: usize = 56;
-/// Bytes of a log write of one cell, the longest way to say one cell.
+/// Bytes of a log write of one cell: the longest encoding of a cell.
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 
 layout! {
@@ -42,7 +41,8 @@ layout! {
 }
 
 layout! {
-    /// A stripe switch, behind the head. The digests follow, 8 bytes for each bit set, ascending.
+    /// A stripe switch, behind the head. The digests follow, 8 bytes for each set bit, in ascending
+    /// order.
     SWITCH_LAYOUT {
         S_LOGICAL: "logical stripe" @ 8 + 8, "the stripe that was written";
         S_PHYSICAL: "physical stripe" @ 16 + 8, "its place from now on";
@@ -102,10 +102,11 @@ layout! {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A logical stripe was written as a whole to a physical one. The log's blocks of it stay; see
-    /// `LogForget`.
+    /// A logical stripe was written as a whole to a physical one. Blocks of this stripe in the log
+    /// stay valid until a `LogForget`.
     StripeSwitch(StripeSwitch),
-    /// Logical stripes are mapped no more: they read as zeros. The log's blocks of them stay.
+    /// Logical stripes are no longer mapped: they read as zeros. Their blocks in the log stay
+    /// valid.
     Unmap {
         /// The first.
         first: LogicalStripe,
@@ -114,7 +115,7 @@ pub enum Entry {
     },
     /// Blocks of one row of the log were written.
     LogWrite(LogWrite),
-    /// The log hides these blocks no more: they were merged or trimmed.
+    /// The log no longer overrides the stripes for these blocks: they were merged or trimmed.
     LogForget {
         /// The first.
         first: UserBlock,
@@ -125,7 +126,7 @@ pub enum Entry {
     Member(Member),
     /// An event, or a fault.
     Note(Note),
-    /// Blocks of a stripe that are written, or were, where they are stored.
+    /// Blocks of a stripe that are to be written in place, or have been.
     Patch(StripePatch),
 }
 
@@ -134,26 +135,27 @@ pub enum Entry {
 pub struct StripeSwitch {
     /// The stripe.
     pub logical: LogicalStripe,
-    /// Its place from now on.
+    /// The physical stripe that it is mapped to from now on.
     pub physical: PhysicalStripe,
-    /// Of the write.
+    /// Generation of the write.
     pub generation: Generation,
-    /// By slot, the digest of its chunk's header; `None`: not written there. One for each device.
+    /// By slot, the digest of the header of the chunk there, one for each device; `None`: no chunk
+    /// was written there.
     pub digests: Vec<Option<Crc64>>,
 }
 
 /// Blocks of one row of the log, written at once.
 ///
-/// Cells with parity among them are a row of the log code, of which slot s holds column (s - row)
-/// mod n; without, every block is there as often as its number stands in it. A cell that a lost
-/// device should hold is named like the others, since it can be computed.
+/// If some cells are parity, the cells are a row of the log code, in which slot s holds column (s -
+/// row) mod n. Otherwise each block has as many copies as cells name it. A cell of a lost device is
+/// named like the others, since it can be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogWrite {
     /// The row.
     pub row: LogRow,
-    /// Of the write.
+    /// Generation of the write.
     pub generation: Generation,
-    /// The cells, ascending by slot, at least one.
+    /// The cells, in ascending order of slots; at least one.
     pub cells: Vec<Cell>,
 }
 
@@ -171,15 +173,16 @@ pub struct Cell {
 /// Content of a block of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holds {
-    /// A user's block.
+    /// The block at this index of the user's address space.
     User(UserBlock),
-    /// A block of a stripe that is no user's: its parity, on the way home. Counted over the logical
-    /// stripes, as many of each as it has blocks that are no user's.
+    /// A home block: a parity block of a stripe that is in the log until it is written to the
+    /// stripe. The index counts the home blocks of all logical stripes, the same number for each
+    /// stripe.
     Home(u64),
     /// Parity of the row.
     Parity,
-    /// No user's block: zeros that fill the row, or one that was forgotten. It is named because the
-    /// parity of its row covers it.
+    /// Zeros that fill the row, or a block that was forgotten. The cell is named because the parity
+    /// of its row covers it.
     Unused,
 }
 
@@ -197,44 +200,44 @@ pub struct Member {
 pub enum MemberState {
     /// It holds everything.
     Present,
-    /// It misses new writes.
+    /// It misses all writes since it was lost.
     Lost {
         /// The first generation that it missed.
         missed_from: Generation,
     },
-    /// It takes new writes, and misses `missed_from..missed_until` except where the cursor has
-    /// passed, and in rows that are rebuilt ahead.
+    /// It takes new writes. It lacks the generations `missed_from..missed_until`, except in the
+    /// stripes before the cursor and in rows that are rebuilt ahead.
     Rebuilding {
         /// The first generation that it missed.
         missed_from: Generation,
-        /// The first that it did not miss; not below `missed_from`.
+        /// The first generation after those that it missed; not below `missed_from`.
         missed_until: Generation,
-        /// The logical stripes before it are rebuilt.
+        /// Every logical stripe before this one is rebuilt.
         cursor: LogicalStripe,
         /// Rows of its column that are rebuilt ahead of the others.
         ahead: RowsAhead,
     },
 }
 
-/// Rows of a column that are rebuilt ahead of the others, because with them every stripe tolerates
-/// one more loss.
+/// Rows of a column that are rebuilt before its other rows: with them every stripe tolerates one
+/// more loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RowsAhead {
-    /// Bit r: row r.
+    /// A bitmap: bit r is row r.
     pub rows: u64,
-    /// The rows are on the device of the logical stripes before this one; 0 without rows.
+    /// Every logical stripe before this one has these rows on the device; 0 without rows.
     pub until: LogicalStripe,
 }
 
 impl RowsAhead {
-    /// Returns true if a row of a logical stripe is among them and rebuilt.
+    /// Returns true if this row is rebuilt ahead and already on the device for a logical stripe.
     pub fn has(self, logical: LogicalStripe, row: usize) -> bool {
         logical < self.until && row < u64::BITS as usize && self.rows >> row & 1 == 1
     }
 }
 
 impl MemberState {
-    /// True if a chunk of this generation and logical stripe is on the device.
+    /// True if the device has the chunk of a logical stripe that was written in this generation.
     pub fn has(self, generation: Generation, logical: LogicalStripe) -> bool {
         match self {
             MemberState::Present => true,
@@ -245,15 +248,16 @@ impl MemberState {
         }
     }
 
-    /// True if a block of a log row of this generation is on the device: the log is rebuilt before
-    /// all stripes.
+    /// True if the device has the block of a log row that was written in this generation. The log
+    /// is rebuilt before all stripes.
     pub fn has_log(self, generation: Generation) -> bool {
         let is_done = matches!(self, MemberState::Rebuilding { cursor, ahead, .. }
             if cursor.max(ahead.until).0 > 0);
         is_done || self.has(generation, LogicalStripe(u64::MAX))
     }
 
-    /// True if a row of a chunk of this generation and logical stripe is on the device.
+    /// True if the device has a row of the chunk of a logical stripe that was written in this
+    /// generation.
     pub fn has_row(self, generation: Generation, logical: LogicalStripe, row: usize) -> bool {
         let is_ahead = matches!(self, MemberState::Rebuilding { ahead, .. } if ahead.has(logical, row));
         is_ahead || self.has(generation, logical)
@@ -261,7 +265,7 @@ impl MemberState {
 }
 
 impl Entry {
-    /// Its length in the record.
+    /// Returns the length of the encoded entry.
     pub fn len_bytes(&self) -> usize {
         match self {
             Entry::StripeSwitch(switch) => switch.len_bytes(),
@@ -333,7 +337,7 @@ impl Entry {
         debug_assert_eq!(out.len(), start + self.len_bytes());
     }
 
-    /// The length of the entry that begins here; `None` if its head is not all here.
+    /// Returns the length of the entry at the front of `bytes`; `None` if its head is incomplete.
     pub(super) fn len_at_front(part: Part, bytes: &[u8]) -> Result<Option<usize>, FormatError> {
         if bytes.len() < ENTRY_HEAD_BYTES {
             return Ok(None);
@@ -344,13 +348,13 @@ impl Entry {
         }
     }
 
-    /// True if an entry, at least its head, is of a kind that a reader may skip without knowing it.
+    /// True if these bytes, at least the head of an entry, are of a kind that a reader may skip
+    /// without knowing it.
     pub(super) fn may_be_ignored(bytes: &[u8]) -> bool {
         get_u16(KIND, bytes) >= KIND_MAY_IGNORE
     }
 
-    /// Reads an entry that is exactly these bytes. Whether it fits the volume's shape is not looked
-    /// at.
+    /// Decodes an entry that is exactly these bytes. It may still violate the volume's shape.
     pub(super) fn decode(part: Part, bytes: &[u8]) -> Result<Entry, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
         let count = usize::from(get_u16(COUNT, bytes));
@@ -567,7 +571,7 @@ impl Member {
     }
 }
 
-/// The fixed part of an entry, zero but for its head.
+/// Appends the fixed part of an entry: its head, then zeros.
 pub(super) fn begin(out: &mut Vec<u8>, kind: u16, count: usize, fixed: usize, len: usize) -> &mut [u8] {
     let start = out.len();
     out.resize(start + fixed, 0);

@@ -1,22 +1,22 @@
 //! One definition of every byte that a volume stores on its devices.
 //!
-//! A [`Superblock`] identifies the volume. A [`ChunkHeader`] stands before every chunk and
-//! identifies it. A [`Record`] is one atomic change of the maps, and a
-//! [`Snapshot`](SnapshotEncoder) is the maps at one record. [`State`], beside the snapshot, has the
-//! events and known faults. A [`Claim`] names the server for other hosts. [`Zones`] are the places
-//! of all of these. `docs/volume-format.md` prints the same tables, and a test compares the page
-//! with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
+//! A [`Superblock`] identifies the volume. A [`ChunkHeader`] precedes every chunk and identifies
+//! it. A [`Record`] is one atomic change of the maps, and a [`Snapshot`](SnapshotEncoder) is the
+//! maps as of one record. [`State`], beside the snapshot, has the events and known faults. A
+//! [`Claim`] names the server for other hosts. [`Zones`] are the addresses of all of these.
+//! `docs/volume-format.md` prints the same tables, and a test compares the page with them. The
+//! design and its reasons are in `docs/decisions/0001-volume.md`.
 //!
-//! Invariants of everything that decodes: it belongs to the volume that was asked for; it is within
-//! the volume's [`Shape`]; bytes without a meaning are zero; encoding it again gives the same
-//! bytes.
+//! Invariants of everything that decodes: it belongs to the expected volume; it is within the
+//! volume's [`Shape`]; unused bytes are zero; encoding it again gives the same bytes.
 //!
-//! Two invariants need all maps at once, so the reader checks them, not a decoder: no two logical
-//! stripes name one physical stripe, and no two cells of the log claim one user's block.
+//! Two invariants concern all maps together, so they are checked by the reader of the volume, not
+//! by a decoder: no two logical stripes name one physical stripe, and no two cells of the log name
+//! one user's block.
 //!
-//! A CRC must never cover bytes that end in their own CRC: the register is then the same whatever
-//! they say, so that a checksum over them would not tell one valid piece from another. Hence one
-//! CRC per structure, and chains where several belong together.
+//! No CRC may cover bytes that end in their own CRC: the result is then the same for all valid
+//! contents, so such a checksum could not tell one valid piece from another. Hence each structure
+//! has one CRC, and pieces that belong together are chained.
 
 mod chunk;
 mod claim;
@@ -88,13 +88,13 @@ pub const DEVICE_BLOCKS_MAX: u64 = 1 << 51;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeId(pub [u8; 16]);
 
-/// Drawn at random whenever the set of trusted members changes. Members of two histories are never
-/// mixed.
+/// Identity of a history, drawn at random whenever the set of trusted members changes. Members with
+/// different histories are never combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HistoryId(pub [u8; 16]);
 
-/// A device's place in the volume, from 0. The [`Placement`](pantile_code::Placement) gives its
-/// column of a stripe.
+/// The index of a device in the volume, from 0. The [`Placement`](pantile_code::Placement) gives
+/// the column that it holds of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
@@ -110,7 +110,7 @@ pub struct UserBlock(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogicalStripe(pub u64);
 
-/// A place for one chunk on every device.
+/// The storage for one chunk on every device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PhysicalStripe(pub u64);
 
@@ -118,11 +118,11 @@ pub struct PhysicalStripe(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LogRow(pub u32);
 
-/// Counts the times that the volume was opened for writing.
+/// Number of times that the volume was opened for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Session(pub u64);
 
-/// Counts the records of the journal from 1; 0 is the state of a volume just made.
+/// Number of a record of the journal, counted from 1; 0 is the state of a new volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordNumber(pub u64);
 
@@ -138,10 +138,11 @@ impl fmt::Display for HistoryId {
     }
 }
 
-/// The checksum of a block in the data or log zone: CRC-64/NVME over volume id (16 bytes), slot
-/// (4), address (8) and generation (8), little-endian, then the content.
+/// The checksum of a block in the data or log zone: a CRC-64/NVME. It covers volume id (16 bytes),
+/// slot (4), address (8) and generation (8), little-endian, then the content.
 ///
-/// The same bytes elsewhere, on another device or of another time have another checksum.
+/// The same bytes at another address, on another device or of another generation have another
+/// checksum.
 pub fn block_checksum(
     volume: VolumeId,
     slot: Slot,
@@ -160,14 +161,14 @@ pub fn block_checksum(
     crc.crc()
 }
 
-/// Places of magic and version in every structure of a volume.
+/// Length of the magic, with which every structure of a volume begins; the version follows.
 const MAGIC_BYTES: usize = 8;
 const VERSION_END: usize = 12;
 
 /// Refuses bytes that are not the structure, are cut off before `need` bytes, or are of another
 /// version.
 ///
-/// Another version may keep its checksum elsewhere: its number counts without one.
+/// The version is checked before the checksum, which other versions may store elsewhere.
 fn check_start(part: Part, magic: &[u8; 8], bytes: &[u8], need: u64) -> Result<(), FormatError> {
     let have = bytes.len() as u64;
     if bytes.len() >= MAGIC_BYTES && bytes[..MAGIC_BYTES] != *magic {
@@ -185,7 +186,7 @@ fn check_start(part: Part, magic: &[u8; 8], bytes: &[u8], need: u64) -> Result<(
     if have < need { Err(FormatError::Truncated { part, have, need }) } else { Ok(()) }
 }
 
-/// The end of a structure of whole blocks: the CRC of everything before.
+/// Writes the CRC of a structure of whole blocks to its last 8 bytes.
 fn seal(bytes: &mut [u8]) -> Crc64 {
     let body = bytes.len() - 8;
     let crc = Crc64::of(&bytes[..body]);
@@ -193,7 +194,7 @@ fn seal(bytes: &mut [u8]) -> Crc64 {
     crc
 }
 
-/// Checks the CRC at the end and gives it.
+/// Checks the CRC at the end of a structure and returns it.
 fn unseal(part: Part, bytes: &[u8]) -> Result<Crc64, FormatError> {
     let (body, stored) = bytes.split_at(bytes.len() - 8);
     let crc = Crc64::of(body);
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// The reason why no CRC of ours covers bytes that end in their own.
+    /// The reason why no CRC of this format covers bytes that end in their own CRC.
     #[test]
     fn a_crc_over_sealed_bytes_says_nothing_of_them() {
         let sealed = |fill| {

@@ -1,8 +1,8 @@
 //! Notes: events and known faults of a volume, as entries of records and of the state beside a
 //! snapshot.
 //!
-//! A note says how something is from now on, whole, so that reading one twice changes nothing;
-//! events alone add up. None of them says where data lie: a reader that lost them all would read
+//! Except for events, which accumulate, a note states the whole present state of something, so
+//! notes are idempotent. No note says where data are stored: a reader without any notes would read
 //! the same bytes and know less about them.
 //!
 //! Times are seconds since 1970, signed, by the clock of the host that noted them; 0: not known.
@@ -23,10 +23,10 @@ pub(super) const SCRUB_BYTES: usize = 136;
 pub(super) const RANGE_BYTES: usize = 40;
 pub(super) const BAD_BYTES: usize = 32;
 
-/// In place of a slot: the event is of no device.
+/// In place of a slot: the event concerns no device.
 const NO_SLOT: u32 = u32::MAX;
 
-/// Number of counts of a scrub, from `S_COUNTS` on.
+/// Number of counters of a scrub, from field `S_COUNTS` on.
 const SCRUB_COUNTS: usize = 12;
 
 layout! {
@@ -104,7 +104,7 @@ pub enum Note {
     Bad(BadNote),
 }
 
-/// Reason why a device was lost. An unknown number comes from a later program.
+/// Reason for the loss of a device. An unknown number comes from a later program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason(pub u16);
 
@@ -119,11 +119,11 @@ impl Reason {
     pub const WRITE_FAILED: Reason = Reason(3);
     /// Its operator took it out.
     pub const OPERATOR: Reason = Reason(4);
-    /// It answered nothing for longer than a device may.
+    /// It answered no request for longer than the deadline of a device.
     pub const HANGS: Reason = Reason(5);
-    /// It was there, and of an earlier time: a copy, or put back from a backup.
+    /// Its content was of an earlier time: it is a copy, or was restored from a backup.
     pub const OLDER: Reason = Reason(6);
-    /// It, or the system, was short of space.
+    /// The device, or the system, had no space left.
     pub const NO_SPACE: Reason = Reason(7);
     /// It was slower than the others for long.
     pub const SLOW: Reason = Reason(8);
@@ -142,15 +142,15 @@ pub struct DeviceNote {
     pub slot: Slot,
     /// Reason of its last loss.
     pub reason: Reason,
-    /// Number of the system's error that came with it; 0: none.
+    /// Number of the system's error at that loss; 0: none.
     pub errno: i32,
-    /// When it was lost the last time.
+    /// Time of its last loss.
     pub since: i64,
     /// All of its content counts as bad.
     pub all_bad: bool,
-    /// Blocks and headers with wrong content.
+    /// Number of blocks and headers that were read with wrong content.
     pub checksum_errors: u64,
-    /// Reads that failed.
+    /// Number of reads that failed.
     pub media_errors: u64,
 }
 
@@ -165,7 +165,7 @@ impl EventKind {
     pub const BACK: EventKind = EventKind(2);
     /// A new device took a slot.
     pub const NEW: EventKind = EventKind(3);
-    /// A device has all that it should have again.
+    /// A device has been rebuilt completely.
     pub const WHOLE: EventKind = EventKind(4);
     /// A scrub began.
     pub const SCRUB_BEGUN: EventKind = EventKind(5);
@@ -185,7 +185,7 @@ impl EventKind {
     pub const COPY_CANCELLED: EventKind = EventKind(14);
     /// A spare took the slot of a lost device.
     pub const SPARE_TAKEN: EventKind = EventKind(15);
-    /// The server before was not stopped in order; found when the volume was opened again.
+    /// The previous server was not stopped in order; found when the volume was opened again.
     pub const SERVER_KILLED: EventKind = EventKind(16);
     /// All that the copy holds was verified, and what was bad was rebuilt.
     pub const COPY_VERIFIED: EventKind = EventKind(17);
@@ -198,23 +198,23 @@ impl EventKind {
 pub struct EventNote {
     /// Kind of the event.
     pub what: EventKind,
-    /// Of a loss.
+    /// Reason of the loss, if the event is a loss.
     pub reason: Reason,
-    /// The device, if it is of one.
+    /// The device, if the event concerns one.
     pub slot: Option<Slot>,
     /// Number of the system's error; 0: none.
     pub errno: i32,
-    /// When.
+    /// Time of the event.
     pub at: i64,
-    /// For data the first user block, for a scrub the number of bad stripes, for a verified copy
-    /// the number of its parts that were rebuilt, otherwise 0.
+    /// Value of the event, otherwise 0. It is the first user block of lost data, the number of bad
+    /// stripes of a scrub, or the number of rebuilt parts of a verified copy.
     pub value: u64,
 }
 
 /// Progress of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScrubState {
-    /// It goes on.
+    /// It is running.
     Running,
     /// It waits for the user to continue it.
     Paused,
@@ -229,42 +229,42 @@ pub enum ScrubState {
 pub struct ScrubNote {
     /// Progress.
     pub state: ScrubState,
-    /// True if bad blocks are rewritten.
+    /// True if the scrub repairs bad blocks.
     pub repair: bool,
     /// When it began.
     pub begun_at: i64,
     /// When it ended or was stopped; 0 before.
     pub ended_at: i64,
-    /// The logical stripes before it are judged.
+    /// Every logical stripe before this one has been verified.
     pub position: LogicalStripe,
-    /// In the order of the table.
+    /// Counters, in the order of the table.
     pub counts: [u64; SCRUB_COUNTS],
 }
 
-/// How a range of the user's blocks is.
+/// State of a range of the user's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangeNote {
     /// Its first block.
     pub first: UserBlock,
     /// Number of them, at least 1.
     pub count: u64,
-    /// Whether it cannot be read.
+    /// True if the range cannot be read.
     pub is_lost: bool,
-    /// When it was found to be so.
+    /// Time at which this was found.
     pub since: i64,
 }
 
-/// Chunks of stripes and blocks of log rows on a device that are bad: wrong or unreadable when they
-/// were read last, and not written since.
+/// A run of chunks of stripes, or of blocks of log rows, on a device, which are bad or good again.
+/// A bad one was wrong or unreadable when it was last read, and was not written since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BadNote {
     /// The device.
     pub slot: Slot,
-    /// The first logical stripe; log rows are numbered on from the last stripe.
+    /// The first logical stripe. A log row has its number plus the number of logical stripes.
     pub first: u64,
     /// Number of them, at least 1.
     pub count: u64,
-    /// Bad, or good again.
+    /// True if they are bad, false if they are good again.
     pub is_bad: bool,
 }
 
@@ -294,7 +294,7 @@ impl Note {
         }
     }
 
-    /// Its length in a record.
+    /// Returns the length of the encoded note.
     pub fn len_bytes(&self) -> usize {
         Note::len_of(self.kind())
     }
@@ -329,7 +329,7 @@ impl Note {
         }
     }
 
-    /// Fills the bytes of an entry whose head is there.
+    /// Encodes the note into an entry whose head is already encoded.
     pub(super) fn encode(&self, out: &mut [u8]) {
         match self {
             Note::Device(note) => {
@@ -381,7 +381,7 @@ impl Note {
         }
     }
 
-    /// Reads an entry of a kind that [`Note::is_kind`], as long as it must be.
+    /// Decodes an entry of a kind for which [`Note::is_kind`] is true. Its length must be exact.
     pub(super) fn decode(part: Part, kind: u16, bytes: &[u8]) -> Result<Note, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
         debug_assert!(bytes.len() >= ENTRY_HEAD_BYTES);

@@ -1,8 +1,8 @@
 //! The entry of a record that patches a stripe: the blocks that are written in place, and the
 //! resulting headers of their chunks. The content of the blocks is in the log.
 //!
-//! A patch without chunks ends a patch: the stripe has its blocks, and the log holds its home
-//! blocks no more.
+//! A patch without chunks ends an earlier patch: all of its blocks are in the stripe, and the log
+//! no longer holds the home blocks of the stripe.
 
 use super::entry::{ENTRY_HEAD_BYTES, KIND_PATCH, begin};
 use super::{LogicalStripe, Shape, Slot, must_be_zero};
@@ -39,14 +39,15 @@ layout! {
     }
 }
 
-/// A stripe of which some blocks are written in place.
+/// A patch of a stripe: some of its blocks are written in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripePatch {
     /// The stripe.
     pub logical: LogicalStripe,
     /// Generation of the stripe, which stays the same; 0 if there are no chunks.
     pub generation: Generation,
-    /// The chunks that are written to, ascending by slot; none once they are.
+    /// The chunks that are to be written, in ascending order of slots; empty if the patch has
+    /// ended.
     pub chunks: Vec<ChunkPatch>,
 }
 
@@ -55,20 +56,20 @@ pub struct StripePatch {
 pub struct ChunkPatch {
     /// The device.
     pub slot: Slot,
-    /// Digest of the header from then on.
+    /// Digest of the chunk's header after the patch.
     pub digest: Crc64,
-    /// Blocks of the chunk, ascending, at least one, and their checksums from then on.
+    /// Blocks of the chunk, ascending, at least one, with their checksums after the patch.
     pub blocks: Vec<(u32, Crc64)>,
 }
 
 impl StripePatch {
-    /// Its length in the record.
+    /// Returns the length of the encoded patch.
     pub fn len_bytes(&self) -> usize {
         let chunk = |chunk: &ChunkPatch| CHUNK_BYTES + BLOCK_BYTES * chunk.blocks.len();
         PATCH_BYTES + self.chunks.iter().map(chunk).sum::<usize>()
     }
 
-    /// The most bytes that a patch of so many blocks in so many chunks has.
+    /// Returns the longest encoding of a patch of so many blocks in so many chunks.
     pub fn len_of(chunks: usize, blocks: usize) -> usize {
         PATCH_BYTES + CHUNK_BYTES * chunks + BLOCK_BYTES * blocks
     }

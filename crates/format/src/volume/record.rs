@@ -1,14 +1,14 @@
 //! A record of the journal: one atomic change of the maps.
 //!
-//! A record is whole blocks: a head, entries, zeros, a CRC over all of it. It takes effect whole or
-//! not at all. Its entries take effect in their order. Numbers are consecutive. From the first
-//! record of the newest session on, only records of that session count; of those before, of one
-//! number, that of the highest session below it. So a record that was forgotten once never comes
-//! back.
+//! A record is whole blocks: a head, entries, zeros, and a CRC over all of it. It takes effect as a
+//! whole or not at all; its entries take effect in order. Record numbers are consecutive. Records
+//! with numbers from the first record of the newest session on are valid only if they are of that
+//! session. Of several records with a lower number, the one of the highest session below the newest
+//! is valid. So a record that an opening has discarded never becomes valid again.
 //!
-//! A record has the digest of each chunk's header and the checksum of each block of the log,
-//! because all of these are written together. It is valid only if the chunks and blocks that it
-//! maps are present.
+//! A record has the digest of each chunk's header and the checksum of each block of the log that it
+//! maps, because the record is written together with them. It is valid only if these chunks and
+//! blocks have been written, too.
 
 use super::{
     BLOCK_BYTES, Entry, RecordNumber, Session, Shape, VOLUME_VERSION, VolumeId, check_start, must_be_volume,
@@ -17,7 +17,7 @@ use super::{
 use crate::layout::layout;
 use crate::{FormatError, Part};
 
-/// Blocks of a record, at most: 16 MiB, enough for 1.6 GiB of blocks that are each alone in their
+/// Blocks of a record, at most: 16 MiB, enough for 1.6 GiB of user blocks if each is alone in its
 /// row of the log.
 pub const RECORD_BLOCKS_MAX: u32 = 1 << 12;
 
@@ -47,44 +47,44 @@ pub struct Record {
     pub volume: VolumeId,
     /// The session that wrote it.
     pub session: Session,
-    /// Consecutive, from 1.
+    /// Its number; numbers are consecutive, from 1.
     pub number: RecordNumber,
-    /// The last record that was durable before this one was written; below `number`.
+    /// The last record that was durable when this one was written; below `number`.
     pub flushed_through: RecordNumber,
     /// Changes of the maps, in order.
     pub entries: Vec<Entry>,
 }
 
-/// Head of a record, from its first block, not yet covered by its checksum.
+/// Head of a record, from its first block. Its checksum is not verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
     /// The session that wrote it.
     pub session: Session,
     /// Its number.
     pub number: RecordNumber,
-    /// The last record that was durable before it.
+    /// The last record that was durable when this one was written.
     pub flushed_through: RecordNumber,
     /// Its length in blocks: 1 to [`RECORD_BLOCKS_MAX`].
     pub blocks: u32,
 }
 
 impl Record {
-    /// Its length in blocks.
+    /// Returns its length in blocks.
     pub fn len_blocks(&self) -> u64 {
         let body: u64 = self.entries.iter().map(|entry| entry.len_bytes() as u64).sum();
         blocks_of(body)
     }
 
-    /// Checks that it can be a record of a volume of this shape, and fits its journal.
+    /// Checks that the record is valid for a volume of this shape, and fits its journal.
     ///
-    /// Errors: `Invalid` with the field that cannot be so.
+    /// Errors: `Invalid` with the field that breaks a rule.
     pub fn check(&self, shape: &Shape) -> Result<(), FormatError> {
         check_len(self.len_blocks(), shape)?;
         check_numbers(self.number, self.flushed_through)?;
         self.entries.iter().try_for_each(|entry| entry.check(shape))
     }
 
-    /// Its bytes, whole blocks.
+    /// Returns the encoded record, whole blocks.
     ///
     /// Panics unless [`Record::check`] passes.
     pub fn encode(&self, shape: &Shape) -> Vec<u8> {
@@ -112,10 +112,10 @@ impl Record {
         bytes
     }
 
-    /// Looks at the first block of a record: which it may be, and how much to read for it.
+    /// Decodes the head in the first block of a record, which says how much to read.
     ///
-    /// Errors: no magic, a newer version, cut off, another volume, or numbers that cannot be so.
-    /// The checksum, which stands at the record's end, is not looked at.
+    /// Errors: no magic, a newer version, cut off, another volume, or numbers that break a rule.
+    /// The checksum, which is at the record's end, is not verified.
     pub fn peek(block: &[u8], volume: VolumeId) -> Result<RecordHead, FormatError> {
         check_start(Part::Record, MAGIC_BYTES, block, RECORD_HEAD_BYTES as u64)?;
         must_be_volume(Part::Record, VOLUME.get(block), volume)?;
@@ -133,10 +133,10 @@ impl Record {
         Ok(head)
     }
 
-    /// Reads a record at the front of `bytes`, which may go on behind it.
+    /// Decodes a record at the front of `bytes`, which may be longer.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
-    /// an entry that cannot be one of a volume of this shape. Cost: linear in the record; never
+    /// Errors: no magic, a newer version, cut off, a checksum that does not match, another volume,
+    /// or an entry that is invalid for a volume of this shape. Cost: linear in the record; never
     /// more memory than a few times its bytes.
     pub fn decode(bytes: &[u8], volume: VolumeId, shape: &Shape) -> Result<Record, FormatError> {
         let part = Part::Record;
@@ -155,7 +155,7 @@ impl Record {
     }
 }
 
-/// The entries of a body, without those that may be ignored.
+/// Decodes the entries of a body, without those that a reader may ignore.
 pub(super) fn decode_entries(
     part: Part,
     count: u32,

@@ -1,10 +1,11 @@
 //! A snapshot: the maps at one record, as a stream of blocks that needs memory for one piece of it.
 //!
-//! The stream is a head, the members by slot, the stripe table by logical stripe, the log by row.
-//! It is cut into pieces of 1 MiB (the last one shorter), each with a head that says whose it is
-//! and a CRC, so that each piece may be read from any device that holds it whole. The head of a
-//! piece carries the CRC of the piece before it: so the CRC of the last piece, which the superblock
-//! holds, depends on every byte. (A second CRC over the pieces would not: see the module's
+//! The stream is a head, the members by slot, the stripe table by logical stripe, and the log by
+//! row. It is cut into pieces of 1 MiB (the last one is shorter). Each piece has a head, which
+//! identifies it, and a CRC, so that it can be read from any device with an intact copy. The head
+//! of a piece has the CRC of the piece before it. So the CRC of the last piece, which the
+//! superblock stores, depends on every byte. (A second CRC over the pieces would not: see the
+//! module's
 //! description.)
 
 use super::entry::{LONE_CELL_BYTES, MEMBER_BYTES};
@@ -28,7 +29,7 @@ const HEAD_BYTES: usize = 24;
 const STRIPE_BYTES: usize = 12;
 /// In place of a physical stripe: a run of logical stripes that are not mapped.
 const UNMAPPED: u32 = u32::MAX;
-/// No generation is as high.
+/// The end of all generations: each is lower.
 const GENERATIONS_END: u64 = 1 << 63;
 
 layout! {
@@ -75,26 +76,26 @@ pub struct SnapshotHead {
     pub session: Session,
     /// The last record that is in the maps.
     pub record: RecordNumber,
-    /// Above all generations that stand in the maps.
+    /// A generation above all those in the maps.
     pub next_generation: Generation,
 }
 
-/// One piece of the maps. All members come first, by slot; then mapped stripes, by logical stripe;
+/// One item of the maps. All members come first, by slot; then mapped stripes, by logical stripe;
 /// then the log, by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotItem {
     /// A member's state.
     Member(Member),
-    /// A mapped stripe; those left out are not mapped.
+    /// A mapped stripe. Stripes without an item are not mapped.
     Stripe {
         /// The stripe.
         logical: LogicalStripe,
-        /// Where it lies.
+        /// The physical stripe that it is mapped to.
         physical: PhysicalStripe,
         /// Generation of its write, below 2^63.
         generation: Generation,
     },
-    /// Cells of a row of the log that were written at once. A row may come several times in a row.
+    /// Cells of a log row that were written at once. Adjacent items may be of one row.
     LogWrite(LogWrite),
 }
 
@@ -107,7 +108,7 @@ pub struct SnapshotSum {
     pub crc: Crc64,
 }
 
-/// Order of the stream: the items so far and the allowed next ones.
+/// Position in the order of the stream: it decides which items may come next.
 ///
 /// Encoder and decoder use the same order, so that every written stream can be read.
 #[derive(Clone, Debug)]
@@ -115,10 +116,10 @@ struct Order {
     shape: Shape,
     next_generation: Generation,
     members: u32,
-    /// The first logical stripe that is neither mapped nor passed.
+    /// The first logical stripe behind those of the stream so far.
     stripe: u64,
     row: Option<LogRow>,
-    /// The slots of that row that are taken.
+    /// A bitmap of the slots of `row` that have a cell so far.
     taken: [u64; 4],
 }
 
@@ -149,7 +150,7 @@ impl Order {
         }
     }
 
-    /// Passes stripes of the table.
+    /// Advances the position by this many logical stripes.
     fn pass(&mut self, count: u64) -> Result<(), FormatError> {
         let end = self.stripe.checked_add(count).filter(|&end| end <= self.shape.logical_stripes);
         self.stripe = end.ok_or(invalid("logical stripes", "must be those of the volume"))?;
@@ -181,13 +182,13 @@ impl Order {
     }
 }
 
-/// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and the
-/// blocks that were not taken yet.
+/// Encodes a snapshot from items that are pushed; holds at most one piece and the blocks that were
+/// not taken yet.
 #[derive(Debug)]
 pub struct SnapshotEncoder {
     head: SnapshotHead,
     order: Order,
-    /// Bytes that are in no piece yet.
+    /// Bytes that are not in a piece yet.
     stream: Vec<u8>,
     ready: VecDeque<Vec<u8>>,
     pieces: u32,
@@ -208,9 +209,9 @@ impl SnapshotEncoder {
         SnapshotEncoder { head, order, stream, ready: VecDeque::new(), pieces: 0, blocks: 0, crc }
     }
 
-    /// Takes the next item.
+    /// Appends an item to the stream.
     ///
-    /// Panics if it does not belong there, or cannot be of a volume of the shape.
+    /// Panics if its place in the order is wrong, or if it is invalid for the shape.
     pub fn push(&mut self, item: &SnapshotItem) {
         if let Err(error) = self.try_push(item) {
             panic!("a snapshot is written only if it can be read: {error}");
@@ -220,12 +221,12 @@ impl SnapshotEncoder {
         }
     }
 
-    /// A block that is ready, in their order.
+    /// Returns the next complete block, if there is one.
     pub fn next_block(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
 
-    /// Ends the snapshot: the rest of its blocks, its length and its checksum.
+    /// Ends the snapshot. Returns its remaining blocks, its length and its checksum.
     ///
     /// Panics if members are missing.
     pub fn finish(mut self) -> (Vec<Vec<u8>>, SnapshotSum) {
@@ -268,7 +269,7 @@ impl SnapshotEncoder {
         Ok(())
     }
 
-    /// Passes the stripes before this one.
+    /// Appends a run of unmapped stripes up to this logical stripe.
     fn unmapped_until(&mut self, logical: u64) -> Result<(), FormatError> {
         let rule = "must be above the one before";
         let run = logical.checked_sub(self.order.stripe).ok_or(invalid("logical stripe", rule))?;
@@ -286,7 +287,7 @@ impl SnapshotEncoder {
         self.stream.extend_from_slice(&bytes);
     }
 
-    /// Cuts the next piece off the stream.
+    /// Cuts the next piece from the front of the stream.
     fn piece(&mut self, last: bool) {
         let payload = self.stream.len().min(PAYLOAD_BYTES);
         let blocks = piece_blocks(payload);
@@ -309,7 +310,7 @@ impl SnapshotEncoder {
     }
 }
 
-/// The blocks of a snapshot of items that come from an iterator.
+/// Blocks of a snapshot whose items come from an iterator.
 pub struct SnapshotBlocks<I> {
     encoder: Option<SnapshotEncoder>,
     items: I,
@@ -318,13 +319,13 @@ pub struct SnapshotBlocks<I> {
 }
 
 impl<I: Iterator<Item = SnapshotItem>> SnapshotBlocks<I> {
-    /// Begins a snapshot. Panics on the way where [`SnapshotEncoder::push`] would.
+    /// Begins a snapshot. Iteration panics where [`SnapshotEncoder::push`] would.
     pub fn new(head: SnapshotHead, shape: &Shape, items: I) -> SnapshotBlocks<I> {
         let encoder = Some(SnapshotEncoder::new(head, shape));
         SnapshotBlocks { encoder, items, rest: VecDeque::new(), sum: None }
     }
 
-    /// Length and checksum, once all blocks were taken.
+    /// Returns length and checksum, once all blocks were taken.
     pub fn done(&self) -> Option<SnapshotSum> {
         self.sum.filter(|_| self.rest.is_empty())
     }
@@ -358,7 +359,7 @@ impl<I: Iterator<Item = SnapshotItem>> Iterator for SnapshotBlocks<I> {
 pub struct SnapshotDecoder {
     volume: VolumeId,
     reference: SnapshotRef,
-    /// Blocks of the pieces that were accepted.
+    /// Number of blocks in the accepted pieces.
     accepted: u32,
     pieces: u32,
     crc: Crc64,
@@ -382,19 +383,19 @@ impl SnapshotDecoder {
         }
     }
 
-    /// The block of the snapshot that is to be pushed next; `None` after the last. After an error
-    /// it is the first of the piece that was refused.
+    /// Returns the index of the block to push next; `None` after the last. After an error it is the
+    /// first block of the refused piece.
     pub fn wanted(&self) -> Option<u32> {
         let block = self.accepted + (self.piece.len() / BLOCK_BYTES) as u32;
         (block < self.reference.blocks).then_some(block)
     }
 
-    /// Takes the block that is wanted; gives the items of its piece when that is whole, else none.
+    /// Takes the next block. Returns the items of a piece with its last block, otherwise none.
     ///
-    /// Nothing of the maps is to be used before [`SnapshotDecoder::finish`] gave its word.
+    /// The items must not be used before [`SnapshotDecoder::finish`] has succeeded.
     ///
-    /// Errors: the piece is not the expected one, or not whole, or impossible. Panics if the block
-    /// is not one, or none is wanted.
+    /// Errors: the piece is another one, damaged, or breaks a rule. Panics if the length is not
+    /// that of a block, or if no block is wanted.
     pub fn push(&mut self, block: &[u8]) -> Result<Vec<SnapshotItem>, FormatError> {
         assert_eq!(block.len(), BLOCK_BYTES, "blocks are pushed whole");
         assert!(self.wanted().is_some(), "the snapshot is at its end");
@@ -433,7 +434,7 @@ impl SnapshotDecoder {
         }
     }
 
-    /// Checks that a piece is whole and the one that belongs here.
+    /// Checks that a piece is intact and the next one of this snapshot. Returns its CRC.
     fn check_piece(&self, piece: &[u8]) -> Result<Crc64, FormatError> {
         let rule = |holds: bool, field, rule| if holds { Ok(()) } else { Err(invalid(field, rule)) };
         check_start(PART, MAGIC_BYTES, piece, piece.len() as u64)?;
@@ -465,15 +466,15 @@ impl SnapshotDecoder {
     }
 }
 
-/// The stream behind the pieces.
+/// Decoder of the stream that the pieces contain.
 #[derive(Clone, Debug)]
 struct Stream {
     shape: Shape,
-    /// Bytes behind the last whole item.
+    /// Bytes behind the last complete item.
     bytes: Vec<u8>,
-    /// Place in the entry; `None` before its head.
+    /// Position in the order of items; `None` before the head of the stream.
     order: Option<Order>,
-    /// True if the entry before was a run of unmapped stripes.
+    /// True if the last item was a run of unmapped stripes.
     after_run: bool,
 }
 
@@ -497,7 +498,7 @@ impl Stream {
         Ok(items)
     }
 
-    /// The length of the next item; `None` if it is not all here.
+    /// Returns the length of the next item; `None` if the item is incomplete.
     fn next_len(&self, bytes: &[u8]) -> Result<Option<usize>, FormatError> {
         let len = match &self.order {
             None => Some(HEAD_BYTES),
@@ -558,7 +559,7 @@ impl Stream {
     }
 }
 
-/// Blocks that a snapshot of the fullest maps takes.
+/// Returns the blocks of the longest snapshot.
 pub(super) fn blocks_needed(shape: &Shape) -> u64 {
     let members = u64::from(shape.devices) * MEMBER_BYTES as u64;
     let table = shape.logical_stripes.saturating_mul(STRIPE_BYTES as u64);

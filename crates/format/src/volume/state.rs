@@ -1,7 +1,7 @@
-//! The state: all notes that count at one record, beside the snapshot of the maps at that record.
+//! The state: all valid notes at one record, beside the snapshot of the maps at that record.
 //!
-//! It is one structure of a few blocks: a head, notes, zeros, a CRC over all of it. The records
-//! behind the snapshot go on from it.
+//! It is one structure of a few blocks: a head, notes, zeros, and a CRC over all of it. Notes in
+//! later records change it.
 
 use super::note::{BAD_BYTES, DEVICE_BYTES, EVENT_BYTES, RANGE_BYTES, SCRUB_BYTES};
 use super::record::decode_entries;
@@ -31,33 +31,34 @@ layout! {
     }
 }
 
-/// All notes that count at one record.
+/// All valid notes at one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// The volume.
     pub volume: VolumeId,
     /// The session that wrote it.
     pub session: Session,
-    /// The last record that is in it.
+    /// The last record whose notes are in it.
     pub record: RecordNumber,
     /// The notes, in order.
     pub notes: Vec<Note>,
 }
 
-/// Number of notes that fit a state, beside one of each device and one of a scrub.
+/// Room for notes in a state, without one of each device and one of a scrub, which always have
+/// room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateRoom {
-    /// Ranges.
+    /// The most notes of ranges.
     pub ranges: usize,
-    /// Events.
+    /// The most events.
     pub events: usize,
-    /// Runs of bad chunks, of all devices together.
+    /// The most runs of bad chunks, over all devices.
     pub bad: usize,
 }
 
 impl StateRoom {
-    /// The room in a volume of so many devices. After their notes a quarter is for bad chunks, half
-    /// for ranges, the rest for events.
+    /// Returns the room in a volume of so many devices. Of the bytes left by the notes of devices
+    /// and scrub, a quarter is for bad chunks, half for ranges, and the rest for events.
     pub fn of(devices: u32) -> StateRoom {
         let bytes = STATE_BLOCKS as usize * BLOCK_BYTES;
         let fixed = HEAD_BYTES + 8 + SCRUB_BYTES + devices as usize * DEVICE_BYTES;
@@ -69,15 +70,15 @@ impl StateRoom {
 }
 
 impl State {
-    /// Its length in blocks.
+    /// Returns its length in blocks.
     pub fn len_blocks(&self) -> u64 {
         let body: u64 = self.notes.iter().map(|note| note.len_bytes() as u64).sum();
         blocks_of(body)
     }
 
-    /// Its bytes, whole blocks, and the CRC at their end.
+    /// Returns the encoded state, whole blocks, and the CRC at its end.
     ///
-    /// Panics on a note that cannot be one of a volume of this shape.
+    /// Panics if a note is invalid for a volume of this shape.
     pub fn encode(&self, shape: &Shape) -> (Vec<u8>, Crc64) {
         let blocks = self.len_blocks();
         let mut bytes = vec![0; HEAD_BYTES];
@@ -101,12 +102,12 @@ impl State {
         (bytes, crc)
     }
 
-    /// Reads a state at the front of `bytes`, which may go on behind it; entries that may be
-    /// ignored are.
+    /// Decodes a state at the front of `bytes`, which may be longer. Entries that a reader may
+    /// ignore are skipped.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
-    /// a note that cannot be one of a volume of this shape. That it is the one of the superblock
-    /// the caller sees by its CRC, which is given, too.
+    /// Errors: no magic, a newer version, cut off, a checksum that does not match, another volume,
+    /// or a note that is invalid for a volume of this shape. The caller compares the returned CRC
+    /// with that of the superblock.
     pub fn decode(bytes: &[u8], volume: VolumeId, shape: &Shape) -> Result<(State, Crc64), FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
         check_start(PART, MAGIC_BYTES, bytes, HEAD_BYTES as u64)?;

@@ -1,8 +1,8 @@
 //! The superblock: the identity of the volume and of this device, and the place of its maps.
 //!
-//! It is written in turns to blocks 0 and 1, so that a torn write leaves the one before, and copied
-//! to the last block. The newest counts: the highest update counter among those that decode. It
-//! holds nothing that a commit changes; the maps are in the snapshot and in the records behind it.
+//! It is written alternately to blocks 0 and 1, so that a torn write leaves the previous one
+//! intact, and copied to the last block. Of the valid ones, the one with the highest update counter
+//! counts. No commit changes it: the maps are in the snapshot and in the records behind it.
 
 use super::{
     BLOCK_BYTES, Features, HistoryId, RecordNumber, STATE_BLOCKS, Session, Shape, Slot, StateRef,
@@ -15,7 +15,7 @@ use pantile_code::Placement;
 const MAGIC_BYTES: &[u8; 8] = b"PANTVOLM";
 const PART: Part = Part::Superblock;
 
-/// Prefix of a code without a family; its text is in the definition area.
+/// Prefix in place of a family name; the text of the code is in the definition area.
 const CUSTOM: &str = "custom:";
 
 layout! {
@@ -77,58 +77,58 @@ layout! {
 pub struct SnapshotRef {
     /// Snapshot 0 or 1.
     pub area: u8,
-    /// The last record that is in it; the next is the first to replay.
+    /// The last record whose changes are in it; replay begins with the next record.
     pub record: RecordNumber,
     /// Its length in blocks.
     pub blocks: u32,
     /// The CRC at the end of its last piece, which depends on all of it.
     pub crc: Crc64,
-    /// The block of the journal where the first record to replay begins.
+    /// The block of the journal at which replay begins.
     pub replay_at: u32,
     /// The session that wrote it.
     pub session: Session,
 }
 
-/// Identity of the volume and of this device, and the place of its maps.
+/// The superblock: the identity of the volume and of this device, and the place of its maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The volume.
     pub volume: VolumeId,
-    /// Drawn at random whenever the volume is opened without all of its devices, so that devices
-    /// which ran separately differ.
+    /// Identity of the history, drawn at random whenever the volume is opened without all of its
+    /// devices. So devices that ran separately have different histories.
     pub history: HistoryId,
-    /// The histories that this one goes on from, the newest first; at most
-    /// [`Superblock::ANCESTORS_MOST`], older ones are forgotten. A device with one of them was left
-    /// behind; one with another history ran separately.
+    /// Earlier histories of this one, the newest first; at most [`Superblock::ANCESTORS_MOST`],
+    /// older ones are dropped. A device with one of these histories was left behind; a device with
+    /// any other history ran separately.
     pub ancestors: Vec<HistoryId>,
-    /// This device.
+    /// The slot of this device.
     pub slot: Slot,
-    /// Counts the writes of this superblock.
+    /// Number of writes of this superblock.
     pub update: u64,
-    /// Counts the times that the volume was opened for writing.
+    /// Number of times that the volume was opened for writing.
     pub session: Session,
-    /// The newest session that had written a record or a snapshot when this one began: the base of
-    /// this session.
+    /// The base of this session: the newest earlier session that has written a record or a
+    /// snapshot.
     ///
-    /// A session that has written neither has changed nothing: its superblock, which only one
-    /// device may have, counts no more than its base.
+    /// A session that has written neither has changed nothing. Its superblock, which may be on only
+    /// one device, then counts no more than that of its base.
     pub base: Session,
-    /// The first generation that this session may give.
+    /// The first generation that this session may use.
     ///
-    /// Above every generation that an earlier session can have used. So no generation is used
+    /// It is above every generation that earlier sessions can have used. So no generation is used
     /// twice, although the last records of a session can be lost.
     pub generation_floor: Generation,
-    /// The first record of this session: from it on only records of this session count, before it
-    /// only others.
+    /// The first record of this session. Of the records from this number on only those of this
+    /// session are valid, and of those before it only those of earlier sessions.
     ///
-    /// So a record that was forgotten when the session began cannot come back, even if the session
-    /// wrote none.
+    /// So a record that was discarded when the session began cannot become valid again, even if the
+    /// session wrote none.
     pub first_record: RecordNumber,
-    /// When the volume was made: seconds since 1970.
+    /// Time at which the volume was made, in seconds since 1970.
     pub created: i64,
     /// The volume's name, at most 64 bytes.
     pub name: String,
-    /// The code. `definition_len` and `definition_crc` stand for its definition.
+    /// The spec of the code. For a code without a family, `definition` refers to its text.
     pub spec: String,
     /// The version of the code's construction.
     pub code_version: u32,
@@ -139,42 +139,42 @@ pub struct Superblock {
     pub definition: Option<DefinitionRef>,
     /// The numbers from which all addresses follow.
     pub shape: Shape,
-    /// Placement of columns on devices.
+    /// The device that holds each column of a stripe.
     pub placement: Placement,
-    /// The maps; `None`: the volume was just made, nothing is mapped, replay begins with record 1
-    /// at block 0.
+    /// The snapshot of the maps; `None`: the volume is new, nothing is mapped, and replay begins
+    /// with record 1 at block 0.
     pub snapshot: Option<SnapshotRef>,
     /// The devices that are lost, ascending; never this one.
     pub lost: Vec<Slot>,
     /// Features of the volume.
     pub features: Features,
-    /// The state that goes with the snapshot; none without one.
+    /// The state beside the snapshot; `None` without a snapshot.
     pub state: Option<StateRef>,
-    /// When this device began to become a copy of another ([`Features::REPLACEMENT`]), in seconds
-    /// since 1970, at least 1; else 0.
+    /// Time at which this device began to become a copy of another ([`Features::REPLACEMENT`]), in
+    /// seconds since 1970, at least 1; otherwise 0.
     pub copy_begun: u64,
 }
 
-/// Content of the definition area.
+/// A reference to the text in the definition area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DefinitionRef {
-    /// Its bytes: 1 to [`DEFINITION_BYTES_MAX`](Superblock::DEFINITION_BYTES_MAX).
+    /// Its length: 1 to [`DEFINITION_BYTES_MAX`](Superblock::DEFINITION_BYTES_MAX) bytes.
     pub len: u32,
-    /// Their CRC-64/NVME.
+    /// The CRC-64/NVME of the text.
     pub crc: Crc64,
 }
 
 impl Superblock {
-    /// The longest definition: the area from 8 KiB to 64 KiB.
+    /// The longest definition: the area is from 8 KiB to 64 KiB.
     pub const DEFINITION_BYTES_MAX: u32 = 56 << 10;
 
-    /// Earlier histories that are remembered.
+    /// The most earlier histories that are stored.
     pub const ANCESTORS_MOST: usize = ANCESTORS.len as usize / size_of::<HistoryId>();
 
-    /// Checks that it can be a volume's: exactly the superblocks accepted here can be written by
+    /// Checks that the superblock is valid: exactly the superblocks accepted here can be written by
     /// [`Superblock::encode`] and read by [`Superblock::decode`].
     ///
-    /// Errors: `Invalid` with the field that cannot be so.
+    /// Errors: `Invalid` with the field that breaks a rule.
     pub fn check(&self) -> Result<(), FormatError> {
         let rule = |holds: bool, field, rule| {
             if holds { Ok(()) } else { Err(FormatError::Invalid { part: PART, field, rule }) }
@@ -218,7 +218,7 @@ impl Superblock {
         rule((1..=STATE_BLOCKS).contains(&state.blocks), "state length", "must be 1 to 4")
     }
 
-    /// Its block.
+    /// Returns the encoded block.
     ///
     /// Panics unless [`Superblock::check`] passes.
     pub fn encode(&self) -> Vec<u8> {
@@ -278,15 +278,15 @@ impl Superblock {
 
     /// Reads a superblock at the front of `bytes`.
     ///
-    /// Errors: no magic, a newer version, features that must be known, cut off, a checksum that
-    /// does not fit, or fields that contradict each other.
+    /// Errors: no magic, a newer version, unknown features that a reader must know, cut off, a
+    /// checksum that does not match, or fields that contradict each other.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, FormatError> {
         Superblock::decode_knowing(bytes, Features::KNOWN_MUST_REFUSE)
     }
 
     /// Reads the superblock of a device that is being made a copy of the one in its slot.
     ///
-    /// Errors: those of [`Superblock::decode`]; `Invalid` for that of a member.
+    /// Errors: those of [`Superblock::decode`]; `Invalid` if it is the superblock of a member.
     pub fn decode_copy(bytes: &[u8]) -> Result<Superblock, FormatError> {
         let known = Features::KNOWN_MUST_REFUSE | Features::REPLACEMENT;
         let found = Superblock::decode_knowing(bytes, known)?;
@@ -298,7 +298,7 @@ impl Superblock {
         })
     }
 
-    /// The superblock that marks a copy of this device.
+    /// Returns the superblock that marks a new device as an unfinished copy of this one.
     ///
     /// `begun`: seconds since 1970.
     pub fn of_copy(&self, begun: i64) -> Superblock {
@@ -359,9 +359,9 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// The code with its definition, taken from the bytes of the definition area.
+    /// Returns the code, with the text that the definition area contains.
     ///
-    /// Errors: the area is cut off, or is not the one of this superblock.
+    /// Errors: the area is cut off, or does not match this superblock.
     pub fn code(&self, area: &[u8]) -> Result<CodeRecord, FormatError> {
         let definition = match self.definition {
             None => None,
@@ -384,7 +384,7 @@ impl Superblock {
 }
 
 impl DefinitionRef {
-    /// Of a text; `None` if it is empty or longer than the area.
+    /// Returns the reference to a text; `None` if the text is empty or longer than the area.
     pub fn of(text: &str) -> Option<DefinitionRef> {
         let len = u32::try_from(text.len()).ok()?;
         let fits = (1..=Superblock::DEFINITION_BYTES_MAX).contains(&len);
@@ -472,7 +472,7 @@ fn put_text(field: crate::Field, bytes: &mut [u8], text: &str) {
     bytes[start..start + text.len()].copy_from_slice(text.as_bytes());
 }
 
-/// A text of `len` bytes and nothing but zeros behind it.
+/// Decodes a text of `len` bytes, and checks that only zeros follow.
 fn get_text(field: crate::Field, name: &'static str, bytes: &[u8], len: u32) -> Result<String, FormatError> {
     let invalid = |rule| FormatError::Invalid { part: PART, field: name, rule };
     let (start, end) = (field.offset as usize, (field.offset + field.len) as usize);

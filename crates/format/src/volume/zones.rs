@@ -1,10 +1,10 @@
-//! Places of all structures on a device: computed from the numbers of the superblock, stored
-//! nowhere.
+//! Addresses of all structures on a device. They are computed from the numbers of the superblock
+//! and not stored.
 //!
-//! All addresses are in blocks. A device is two superblocks, the definition area, two places for
+//! All addresses are in blocks. A device has two superblocks, the definition area, two places for
 //! the state, the claim, the journal, two snapshots, the log, the data and, in its last block, a
-//! copy of the superblock. The zones touch: nothing is aligned to more than a block, because a
-//! chunk, its header included, is not a power of two long anyway.
+//! copy of the superblock. There are no gaps between the zones, and nothing is aligned to more than
+//! a block: the length of a chunk with its header is not a power of two anyway.
 
 use super::{
     BLOCK_BYTES, CHUNK_BLOCKS_MAX, ChunkHeader, DEVICE_BLOCKS_MAX, DEVICES_MAX, DeviceBlock,
@@ -27,32 +27,32 @@ pub const CLAIM_BLOCK: DeviceBlock = DeviceBlock(STATE_START + 2 * STATE_BLOCKS 
 /// The first block of the journal, 128 KiB; the blocks between claim and journal are reserved.
 pub(super) const JOURNAL_START: u64 = 32;
 
-/// Blocks of the journal, at least.
+/// Fewest blocks of the journal.
 const JOURNAL_BLOCKS_MIN: u32 = 16;
 
-/// The longest journal: 256 MiB, which an opening holds in memory, one device at a time; four times
-/// the journal of any volume of this program.
+/// The longest journal: 256 MiB, which an opening holds in memory, for one device at a time. No
+/// volume that this program makes has a journal longer than a quarter of that.
 const JOURNAL_BLOCKS_MAX: u32 = 1 << 16;
 
 /// The numbers of a volume from which all addresses follow.
 ///
-/// Results for a shape that does not pass [`Shape::check`] mean nothing, and computing them can
-/// panic; [`Shape::snapshot_blocks_needed`] does not ask for a right `snapshot_blocks`.
+/// For a shape that does not pass [`Shape::check`] the results are meaningless, and computing them
+/// can panic. [`Shape::snapshot_blocks_needed`] works with any `snapshot_blocks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Devices, and columns of the code: 1 to [`DEVICES_MAX`].
     pub devices: u32,
-    /// Elements of a chunk on this device: the stored cells of its column. The one number here that
-    /// may differ between the devices of a volume, where the columns of the code do and each stays
-    /// on its device.
+    /// Elements of a chunk on this device: the stored cells of its column. This is the only number
+    /// here that may differ between the devices of a volume: if the columns of the code have
+    /// different numbers of cells and each column stays on its device.
     pub rows: u32,
     /// Data cells of a stripe.
     pub data_cells: u32,
     /// Blocks of an element: a power of two up to [`ELEMENT_BLOCKS_MAX`].
     pub element_blocks: u32,
-    /// Places for a chunk on each device.
+    /// Physical stripes: each has room for a chunk on every device.
     pub physical_stripes: u64,
-    /// Stripes of the user's address space; never more than there are physical ones.
+    /// Stripes of the user's address space; at most `physical_stripes`.
     pub logical_stripes: u64,
     /// Blocks of the log on each device; up to [`LOG_ROWS_MAX`].
     pub log_rows: u32,
@@ -63,9 +63,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Checks that the numbers can be those of a volume.
+    /// Checks that the numbers are valid for a volume.
     ///
-    /// Errors: `Invalid` with the number that cannot be so.
+    /// Errors: `Invalid` with the number that breaks a rule.
     pub fn check(&self) -> Result<(), FormatError> {
         let part = Part::Superblock;
         let rule = |holds: bool, field, rule| {
@@ -95,33 +95,33 @@ impl Shape {
         rule(self.device_blocks_needed().is_some(), "physical stripes", "must end within 2^63 bytes")
     }
 
-    /// Blocks of a chunk without its header.
+    /// Returns the blocks of a chunk without its header.
     pub fn chunk_blocks(&self) -> u64 {
         u64::from(self.rows) * u64::from(self.element_blocks)
     }
 
-    /// Blocks of a chunk with its header.
+    /// Returns the blocks of a chunk with its header.
     pub fn chunk_span(&self) -> u64 {
         ChunkHeader::blocks(self.chunk_blocks()) + self.chunk_blocks()
     }
 
-    /// Blocks that a stripe holds for the user.
+    /// Returns the user's blocks in a stripe.
     pub fn stripe_user_blocks(&self) -> u64 {
         u64::from(self.data_cells) * u64::from(self.element_blocks)
     }
 
-    /// Blocks that the volume holds for the user.
+    /// Returns the user's blocks in the volume.
     pub fn user_blocks(&self) -> u64 {
         self.logical_stripes * self.stripe_user_blocks()
     }
 
-    /// Blocks that a snapshot of the fullest maps takes: every stripe mapped, every block of the
-    /// log in use and written alone.
+    /// Returns the blocks of the longest snapshot: every stripe is mapped, and every block of the
+    /// log is in use and was written alone.
     pub fn snapshot_blocks_needed(&self) -> u64 {
         snapshot::blocks_needed(self)
     }
 
-    /// Blocks that each device must have; `None` beyond 2^63 bytes.
+    /// Returns the blocks that each device must have; `None` beyond 2^63 bytes.
     pub fn device_blocks_needed(&self) -> Option<u64> {
         let data = self.physical_stripes.checked_mul(self.chunk_span())?;
         let blocks = self.data_start().checked_add(data)?.checked_add(1)?;
@@ -195,8 +195,8 @@ pub enum Place {
     Unused,
 }
 
-/// The addresses of a device of known length. Only those of chunks may differ between the devices
-/// of a volume.
+/// The zones of a device of known length. Between the devices of a volume only the addresses of
+/// chunks may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Zones {
     shape: Shape,
@@ -206,7 +206,7 @@ pub struct Zones {
 impl Zones {
     /// Lays the zones on a device.
     ///
-    /// Errors: the shape cannot be one, or the device is too short for it (`Truncated`, in bytes).
+    /// Errors: the shape is invalid, or the device is too short for it (`Truncated`, in bytes).
     pub fn new(shape: &Shape, device_blocks: u64) -> Result<Zones, FormatError> {
         shape.check()?;
         if device_blocks > DEVICE_BLOCKS_MAX {
@@ -222,43 +222,43 @@ impl Zones {
         Ok(Zones { shape: *shape, device_blocks })
     }
 
-    /// The numbers that the addresses come from.
+    /// Returns the numbers from which the addresses are computed.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Returns the place of the superblock with this update counter: in turns, so that the one
-    /// before survives.
+    /// Returns the address of the superblock with this update counter. Two addresses alternate, so
+    /// that the previous superblock stays.
     pub fn superblock(&self, update: u64) -> DeviceBlock {
         DeviceBlock(update % 2)
     }
 
-    /// The copy at the end, found when the front was overwritten.
+    /// Returns the address of the copy at the end, which is used if the front was overwritten.
     pub fn superblock_copy(&self) -> DeviceBlock {
         DeviceBlock(self.device_blocks - 1)
     }
 
-    /// The text of a code that no family names.
+    /// Returns the definition area: the text of a code that no family names.
     pub fn definition(&self) -> BlockRun {
         BlockRun { first: DeviceBlock(DEFINITION_START), blocks: STATE_START - DEFINITION_START }
     }
 
-    /// The place of the state that goes with snapshot 0 or 1.
+    /// Returns the place of the state beside snapshot 0 or 1.
     ///
-    /// Panics if it is another.
+    /// Panics for any other number.
     pub fn state(&self, area: u8) -> BlockRun {
         assert!(area < 2, "there are two snapshots");
         let first = STATE_START + u64::from(area) * u64::from(STATE_BLOCKS);
         BlockRun { first: DeviceBlock(first), blocks: STATE_BLOCKS.into() }
     }
 
-    /// The ring of the journal.
+    /// Returns the ring of the journal.
     pub fn journal(&self) -> BlockRun {
         BlockRun { first: DeviceBlock(JOURNAL_START), blocks: self.shape.journal_blocks.into() }
     }
 
-    /// Returns the place of a record of `blocks` blocks that begins at a block of the ring: one
-    /// run, or two around its end.
+    /// Returns the blocks of a record of `blocks` blocks that begins at block `at` of the ring: one
+    /// run, or two if it wraps around.
     ///
     /// Panics if it begins behind the ring or is longer than it.
     pub fn record(&self, at: u32, blocks: u32) -> (BlockRun, Option<BlockRun>) {
@@ -272,14 +272,14 @@ impl Zones {
         (run(at, front), (blocks > front).then(|| run(0, blocks - front)))
     }
 
-    /// Begin of the record after it.
+    /// Returns the block of the ring behind that record, where the next one begins.
     pub fn record_after(&self, at: u32, blocks: u32) -> u32 {
         ((u64::from(at) + u64::from(blocks)) % u64::from(self.shape.journal_blocks)) as u32
     }
 
-    /// Snapshot 0 or 1.
+    /// Returns the blocks of snapshot 0 or 1.
     ///
-    /// Panics if it is another.
+    /// Panics for any other number.
     pub fn snapshot(&self, area: u8) -> BlockRun {
         assert!(area < 2, "there are two snapshots");
         let blocks = u64::from(self.shape.snapshot_blocks);
@@ -287,12 +287,12 @@ impl Zones {
         BlockRun { first: DeviceBlock(start), blocks }
     }
 
-    /// The rows of the log.
+    /// Returns the rows of the log.
     pub fn log(&self) -> BlockRun {
         BlockRun { first: DeviceBlock(self.shape.log_start()), blocks: self.shape.log_rows.into() }
     }
 
-    /// The block of a log row, on every device the same.
+    /// Returns the block of a log row, the same on every device.
     ///
     /// Panics if there is no such row.
     pub fn log_row(&self, row: LogRow) -> DeviceBlock {
@@ -300,13 +300,13 @@ impl Zones {
         DeviceBlock(self.shape.log_start() + u64::from(row.0))
     }
 
-    /// The chunks.
+    /// Returns the chunks of all physical stripes.
     pub fn data(&self) -> BlockRun {
         let blocks = self.shape.physical_stripes * self.shape.chunk_span();
         BlockRun { first: DeviceBlock(self.shape.data_start()), blocks }
     }
 
-    /// A chunk with its header, which comes first.
+    /// Returns the blocks of a chunk, its header first.
     ///
     /// Panics if there is no such stripe.
     pub fn chunk(&self, stripe: PhysicalStripe) -> BlockRun {
@@ -316,7 +316,7 @@ impl Zones {
         BlockRun { first: DeviceBlock(self.shape.data_start() + stripe.0 * span), blocks: span }
     }
 
-    /// Block `block` of row `row` of a chunk.
+    /// Returns block `block` of row `row` of a chunk.
     ///
     /// Panics if there is no such block.
     pub fn element(&self, stripe: PhysicalStripe, row: u32, block: u32) -> DeviceBlock {
@@ -326,7 +326,7 @@ impl Zones {
         DeviceBlock(self.chunk(stripe).first.0 + header + index)
     }
 
-    /// Returns the purpose of a block of the device; `None` behind its end.
+    /// Returns the purpose of a block of the device; `None` behind the end of the device.
     pub fn place(&self, block: DeviceBlock) -> Option<Place> {
         let within = |run: BlockRun| block.0.checked_sub(run.first.0).filter(|&at| at < run.blocks);
         if block.0 >= self.device_blocks {

@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of this crate that need no separate process: they are built as one program.
 
 mod the_shard_page_says_what_the_code_does;
 mod volume_common;

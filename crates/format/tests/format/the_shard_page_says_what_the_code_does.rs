@@ -1,5 +1,5 @@
-//! Claim: every table of `docs/shard-format.md` and `docs/pin-format.md` is the table that the code
-//! encodes and decodes by.
+//! Claim: every table in `docs/shard-format.md` and `docs/pin-format.md` is the table with which
+//! the code encodes and decodes.
 //!
 //! With `PANTILE_BLESS=1` the tables of the pages are rewritten.
 
@@ -44,7 +44,7 @@ fn the_pin_page_says_what_the_code_does() {
     assert!(page.contains(&format!("| header | {PIN_HEADER_BYTES} |")));
 }
 
-/// Compares the tables of a page with those of the code, or writes them; the page.
+/// Compares the tables of a page with those of the code, or rewrites them. Returns the page.
 fn compared(path: &str, tables: Vec<(&str, String)>) -> String {
     let mut page = std::fs::read_to_string(path).unwrap();
     for (name, table) in tables {

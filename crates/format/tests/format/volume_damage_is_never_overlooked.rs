@@ -1,12 +1,12 @@
-//! Changed, cut off, swapped, foreign and random bytes are errors, never another value and never a
-//! panic.
+//! Changed, truncated, swapped, foreign and random bytes are detected as errors: they never decode
+//! to another value and never cause a panic.
 
 use crate::volume_common::*;
 use pantile_format::volume::*;
 use pantile_format::{Crc64, FormatError, Generation, Part};
 use proptest::prelude::*;
 
-/// A structure by name: its part, its bytes, and a reader that gives them back encoded.
+/// A reader of a structure: decodes its bytes, and returns them encoded again.
 type Reader = fn(&[u8]) -> Result<Vec<u8>, FormatError>;
 
 fn structures() -> [(Part, Vec<u8>, Reader); 6] {
@@ -19,7 +19,7 @@ fn structures() -> [(Part, Vec<u8>, Reader); 6] {
             Ok(Record::decode(bytes, VOLUME, &SHAPE)?.encode(&SHAPE))
         }),
         (Part::Snapshot, small_snapshot().0, |bytes| {
-            // The checksum that a superblock would hold of these bytes.
+            // The checksum that a superblock would have of these bytes.
             let crc = if bytes.len() < 8 { Crc64(0) } else { ChunkHeader::digest_of(bytes) };
             let reference = SnapshotRef { crc, ..small_snapshot().1 };
             let (head, items) = read_snapshot(bytes, &SHAPE, &reference)?;
@@ -32,21 +32,21 @@ fn structures() -> [(Part, Vec<u8>, Reader); 6] {
     ]
 }
 
-/// Two blocks.
+/// Returns a chunk header of two blocks.
 fn long_chunk_header() -> ChunkHeader {
     let mut header = chunk_header();
     header.checksums = header.checksums.into_iter().cycle().take(600).collect();
     header
 }
 
-/// Three blocks.
+/// Returns a record of three blocks.
 fn long_record() -> Record {
     let mut record = record();
     record.entries = record.entries.into_iter().cycle().take(9 * 25).collect();
     record
 }
 
-/// Two blocks.
+/// Returns a state of two blocks.
 fn long_state() -> State {
     State { notes: notes().into_iter().cycle().take(5 * 15).collect(), ..state() }
 }
@@ -108,7 +108,7 @@ fn a_block_torn_off_or_left_from_before_is_an_error() {
             }
         }
     }
-    // The first block of one record before the rest of another of the same length.
+    // The first block of one record, followed by the rest of another record of the same length.
     let new = long_record();
     let mut old = new.clone();
     old.session.0 -= 1;
@@ -260,7 +260,7 @@ fn a_chunk_header_whose_fields_cannot_be_so_is_refused() {
     }
 }
 
-/// A record of one entry with one field changed.
+/// Decodes a record of one entry, in which one field was changed.
 fn with_entry(entry: Entry, offset: usize, len: usize, value: u64) -> Result<Record, FormatError> {
     let mut record = record();
     record.entries = vec![entry];
@@ -274,7 +274,7 @@ fn with_entry(entry: Entry, offset: usize, len: usize, value: u64) -> Result<Rec
 fn a_patch_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let patch = patch_record().entries[2].clone();
-    // Begin of the table behind the entry: the chunks at 24, 72 and 104.
+    // Offset of the table behind the start of the entry: chunks begin at 24, 72 and 104.
     for (start, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "count", 0, "length"),
         (0, ENTRY_HEAD_LAYOUT, "count", 2, "length"),
@@ -316,8 +316,8 @@ fn a_patch_whose_fields_cannot_be_so_is_refused() {
 fn a_record_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let entries = record().entries;
-    // The entry, the table, the field, how far the table begins behind the entry, the value, the
-    // field refused.
+    // The entry, the table, the field, the offset of the table in the entry, the value, and the
+    // field that is refused.
     for (entry, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "kind", 0, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 6, "kind"),
@@ -371,7 +371,7 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
             other => panic!("entry {entry}, {name} = {value}: {other:?}"),
         }
     }
-    // A cell of the log write: cells begin 24 bytes behind the entry.
+    // A cell of the log write; cells begin at offset 24 of the entry.
     for (cell, name, value, field) in [
         (0, "user block", 768, "user block"),
         (0, "user block", max, "user block"),
@@ -459,7 +459,8 @@ fn a_peek_never_asks_for_more_than_the_limit() {
 fn records_are_as_long_as_the_journal_and_the_limit_allow() {
     let forget = Entry::LogForget { first: UserBlock(0), count: 1 };
     let of = |entries: usize| Record { entries: vec![forget.clone(); entries], ..record() };
-    // 24 bytes an entry, 72 for head and checksum: 20 blocks hold 3410 entries, 4096 hold 699047.
+    // An entry has 24 bytes, head and checksum have 72: 20 blocks hold 3410 entries, 4096 blocks
+    // hold 699047.
     assert_eq!((of(3410).len_blocks(), of(3411).len_blocks()), (20, 21));
     assert!(of(3410).check(&SHAPE).is_ok());
     assert!(of(3411).check(&SHAPE).is_err());
@@ -477,8 +478,8 @@ fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
     let members = 64 + 24;
     let table = members + 5 * 56;
     let (bytes, reference) = small_snapshot();
-    // In the table of `snapshot_items`: 0 1 2 - 4 5 6 7 8 - (9..12) 12 ..., so entry 3 is a run of
-    // 1.
+    // The table of `snapshot_items` has the stripes 0 1 2 - 4 5 6 7 8 - (9..12) 12 ..., so entry 3
+    // is a run of one unmapped stripe.
     let at = |entry: usize| table + 12 * entry;
     let entries = (0..32u64).filter(|l| l % 7 != 3 && !(9..12).contains(l)).count() + 5;
     let log = at(entries);
@@ -537,7 +538,8 @@ fn pieces_of_two_snapshots_are_never_mixed() {
     let shape = long_shape();
     let items = snapshot_items(&shape);
     let (good, reference) = snapshot_bytes(&shape, &items);
-    // The same record, one stripe elsewhere: the pieces are as long, and each is whole.
+    // The maps at the same record, with one stripe elsewhere: the pieces have the same lengths, and
+    // each is intact.
     let mut moved = items.clone();
     let SnapshotItem::Stripe { physical, .. } = &mut moved[20] else { panic!("a stripe") };
     physical.0 = 0;
@@ -550,10 +552,10 @@ fn pieces_of_two_snapshots_are_never_mixed() {
         bytes[PIECE * take..end].copy_from_slice(&other[PIECE * take..end]);
         assert!(read_snapshot(&bytes, &shape, &reference).is_err(), "piece {take}");
     }
-    // All of the other one: whole, but not that of the superblock.
+    // The whole other snapshot is intact, but not the one of the superblock.
     let error = read_snapshot(&other, &shape, &reference).unwrap_err();
     assert_eq!(error, FormatError::Checksum { part: Part::Snapshot });
-    // Two pieces in each other's place.
+    // Two pieces are swapped.
     let mut bytes = good.clone();
     let (first, second) = bytes.split_at_mut(PIECE);
     first.swap_with_slice(&mut second[..PIECE]);
@@ -602,8 +604,8 @@ fn a_stream_that_ends_too_early_is_refused() {
     let (good, reference) = small_snapshot();
     let end = 64 + u32::from_le_bytes(good[56..60].try_into().unwrap()) as usize;
     let table = 64 + 24 + 5 * 56;
-    // In the middle of the head, a member, an entry of the table, a log write; between two that
-    // must come.
+    // The stream is cut in the middle of the head, of a member, of a table entry or of a log write,
+    // or between items of which more must follow.
     for cut in [64 + 23, 64 + 24, table - 1, table, table + 12, table + 18, end - 16, end - 1] {
         let mut bytes = good.clone();
         put(&mut bytes, PIECE_HEAD_LAYOUT, "payload", cut as u64 - 64);
@@ -623,7 +625,8 @@ fn a_refused_piece_leaves_no_trace() {
     let items = snapshot_items(&shape);
     let (good, reference) = snapshot_bytes(&shape, &items);
     const PIECE: usize = 256 * BLOCK;
-    // Whole, in its place, and nonsense near its end: a physical stripe that is none.
+    // A piece that is intact and in its place, but has an invalid entry near its end: a physical
+    // stripe that does not exist.
     let mut bad = good[..PIECE].to_vec();
     bad[64 + 24 + 5 * 56 + 12 * 80_000..][..4].fill(0xee);
     reseal(&mut bad);
@@ -645,7 +648,7 @@ fn a_refused_piece_may_be_taken_from_another_device() {
     let (mut read, mut refused) = (Vec::new(), 0);
     while let Some(block) = decoder.wanted() {
         let mut bytes = good[block as usize * BLOCK..][..BLOCK].to_vec();
-        // The first device has damage in the middle of each piece.
+        // The first device has a damaged block in the middle of each piece.
         let is_bad = block as usize == refused * 256 + 20;
         bytes[100] ^= u8::from(is_bad);
         refused += usize::from(is_bad);
@@ -704,8 +707,8 @@ proptest! {
         }
     }
 
-    /// The checksum is made to fit, so that every check behind it is reached. Every accepted
-    /// structure matches the bytes.
+    /// Recomputes the checksum, so that every check behind it is reached. Every accepted structure
+    /// is encoded to the same bytes.
     #[test]
     fn random_changes_under_a_fitting_checksum_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), prop_oneof![0..9u8, any::<u8>()]), 1..6),
@@ -720,8 +723,8 @@ proptest! {
             reseal(&mut bytes);
             match read(&bytes) {
                 Ok(again) => {
-                    // An entry of a kind that may be ignored is passed over, so that the number of
-                    // entries differs.
+                    // A reader skips entries of kinds that it may ignore, so the number of entries
+                    // can differ.
                     let is_list = matches!(part, Part::Record | Part::State);
                     let ignores = is_list && again[56..60] != bytes[56..60];
                     prop_assert!(ignores || again == bytes, "{part} was read as what it is not");

@@ -1,7 +1,8 @@
-//! `docs/volume-format.md` has the tables, limits, addresses and bytes of the code.
+//! `docs/volume-format.md` has the same tables, limits, addresses and bytes as the code.
 //!
-//! The text between `<!-- begin ... -->` and `<!-- end -->` is made here. With `PANTILE_BLESS=1` in
-//! the environment it is written to the page; otherwise it must equal the page.
+//! The text between `<!-- begin ... -->` and `<!-- end -->` is generated here. With
+//! `PANTILE_BLESS=1` in the environment it is written to the page; otherwise the page must have the
+//! same text.
 
 use crate::volume_common::*;
 use pantile_format::Field;
@@ -53,7 +54,7 @@ fn the_page_has_every_table_and_says_what_the_code_says() {
     assert_eq!(page, made);
 }
 
-/// Returns the page with all parts rewritten.
+/// Returns the page with all generated parts replaced.
 fn with_parts(page: &str) -> String {
     let mut out = String::new();
     let mut parts = page.split_inclusive("<!-- end -->\n");
@@ -147,7 +148,7 @@ fn zones() -> String {
     out + "\n"
 }
 
-/// Lines of 16 bytes; those of zeros are left out.
+/// Returns a hex dump in lines of 16 bytes; lines of zeros are omitted.
 fn hex(bytes: &[u8]) -> String {
     let mut out = "\n```text\n".to_owned();
     for (at, line) in bytes.chunks(16).enumerate().filter(|(_, line)| line.iter().any(|&byte| byte != 0)) {

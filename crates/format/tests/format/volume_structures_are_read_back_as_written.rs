@@ -235,7 +235,7 @@ fn the_superblock_of_a_copy_under_way_is_none_of_a_member() {
     let (part, unknown) = (Part::Superblock, Features::REPLACEMENT);
     assert_eq!(Superblock::decode(&bytes), Err(FormatError::Features { part, unknown }));
     assert!(Superblock::decode_copy(&superblock().encode()).is_err(), "it is a member");
-    // A bit without a time, and a time without the bit.
+    // A mark without a time is refused, and so is a time without the mark.
     for (name, value) in [("copy begun", 0), ("features to refuse", 0)] {
         let mut bytes = bytes.clone();
         put(&mut bytes, SUPERBLOCK_LAYOUT, name, value);
@@ -247,7 +247,7 @@ fn the_superblock_of_a_copy_under_way_is_none_of_a_member() {
 #[test]
 fn an_entry_of_a_kind_that_may_be_ignored_is_passed_over() {
     let mut bytes = record_2().encode(&SHAPE);
-    // The first entry becomes one of a kind that nobody knows.
+    // The kind of the first entry is changed to one that no reader knows.
     bytes[64..66].copy_from_slice(&64u16.to_le_bytes());
     reseal(&mut bytes);
     let read = Record::decode(&bytes, VOLUME, &SHAPE).unwrap();

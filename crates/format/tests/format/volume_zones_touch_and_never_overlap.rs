@@ -1,11 +1,12 @@
-//! Every block of a device has one use, and a volume that is too large for its devices is refused.
+//! Every block of a device has exactly one purpose, and a volume that is too large for its devices
+//! is refused.
 
 use crate::volume_common::*;
 use pantile_format::volume::*;
 use pantile_format::{FormatError, Part};
 use proptest::prelude::*;
 
-/// All runs that the zones give, in ascending order.
+/// Returns all runs of the zones, in ascending order.
 fn runs(zones: &Zones) -> Vec<BlockRun> {
     let one = |first| BlockRun { first, blocks: 1 };
     let mut runs = vec![one(zones.superblock(0)), one(zones.superblock(1)), zones.definition()];
@@ -142,7 +143,7 @@ fn devices_beyond_2_to_the_63_bytes_are_refused() {
     assert!(Zones::new(&shape, need).is_ok());
     assert!(Zones::new(&shape, 1 << 51).is_ok());
     assert!(Zones::new(&shape, (1 << 51) + 1).is_err());
-    // A user's address space of 2^48 blocks, and one more stripe.
+    // A user's address space of 2^48 blocks, and of one stripe more.
     let user = Shape { data_cells: 256, element_blocks: 1024, ..most };
     for (logical_stripes, is_good) in [(1 << 30, true), ((1 << 30) + 1, false)] {
         let shape = Shape { logical_stripes, ..user };

@@ -1,5 +1,5 @@
-//! Disks for benchmarks: memory that does one thing at a time, half a millisecond to get to another
-//! place, 1 GB/s from there, half a millisecond for a flush.
+//! Disks for benchmarks: memory that does one operation at a time. A seek takes half a millisecond,
+//! and so does a flush; the transfer rate is 1 GB/s.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 use pantile_code::{Code, Placement};
@@ -15,7 +15,7 @@ const SEEK: Duration = Duration::from_micros(500);
 const BYTES_PER_S: u64 = 1_000_000_000;
 const ELEMENT_BLOCKS: u32 = 16;
 
-/// Memory that takes as long as a disk, and what was done to it.
+/// A simulated disk in memory that counts its operations.
 pub type Disk = Counted<Throttled<MemoryDevice>>;
 
 /// Cost of one measurement, over all disks.
@@ -69,7 +69,7 @@ pub fn disks_of(geometry: &Geometry) -> Vec<Arc<Disk>> {
     (0..geometry.slots() as u32).map(disk).collect()
 }
 
-/// Calls `each` with the numbers below `count`, on so many threads.
+/// Calls `each` with the numbers below `count`, on this many threads.
 pub fn at_once(threads: u64, count: u64, each: impl Fn(u64) + Sync) {
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Two hosts at the same devices: writes that one host flushed are there for the next, however the
-//! first one ended, or if it did not.
+//! Two hosts at the same devices: writes that one host flushed are visible to the next. It does not
+//! matter how the first one ended, or whether it did.
 
 use super::tests::{Devices, open, stranger, volume};
 use super::*;
@@ -20,20 +20,20 @@ impl Random {
     }
 }
 
-/// How the first host ends.
+/// Ways in which the first host ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     InOrder,
     Killed,
-    /// It stands still for longer than the claim is watched, and goes on.
+    /// Its process is stopped for longer than the claim is watched, and then continues.
     StandsStill,
-    /// It stands still until the next host has served the volume and ended in order.
+    /// Its process is stopped until the next host has served the volume and ended in order.
     SleepsThroughAll,
 }
 
-/// Possible content of each block: the last durable write, and the writes requested since, by
-/// number. A host that stood still can learn late that a write was durable which the other host has
-/// overwritten since.
+/// Possible content of each block: the last durable write and the writes requested since, by
+/// number. A host that was stopped can learn late that its write was durable, although the other
+/// host has overwritten the block since.
 #[derive(Default)]
 struct Model {
     blocks: Mutex<BTreeMap<u64, Vec<(u64, u8)>>>,
@@ -45,7 +45,7 @@ impl Model {
         what(&mut self.blocks.lock().expect("a model"))
     }
 
-    /// Writes one block after the other, each durable, until `ends` or until the volume ends.
+    /// Writes random blocks one after another, each durably, until `ends` or until the volume ends.
     fn write(&self, host: &Host, seed: u64, ends: &AtomicBool) -> u64 {
         let (mut random, handle, mut done) = (Random(seed), host.handle(), 0);
         while !ends.load(Ordering::Acquire) {
@@ -66,7 +66,8 @@ impl Model {
         done
     }
 
-    /// Sees that each block is what it may be, and is nothing else from now on.
+    /// Checks that each block has one of its possible contents, which is its only possible content
+    /// afterwards.
     fn check(&self, host: &Host, what: &str) {
         let mut all = vec![0; BLOCKS as usize * BLOCK];
         host.handle().read(0, &mut all).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -105,7 +106,7 @@ impl World {
         give_back(&self.devices, &self.superblock, own);
     }
 
-    /// Uses the volume for a moment.
+    /// Writes to the volume for a moment.
     fn use_it(&self, host: &Host, seed: u64) {
         let ends = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -143,7 +144,8 @@ impl World {
         self.stop(&host, &second);
     }
 
-    /// The first host stands still with writers at it, and goes on when another has the volume.
+    /// Stops the engine of the first host while it has writers, lets another host take the volume,
+    /// and then continues the first one.
     fn goes_on(&self, end: End, seed: u64, first: Host, second: &Own) {
         let what = format!("{end:?}, seed {seed}");
         let ends = AtomicBool::new(false);
@@ -159,7 +161,7 @@ impl World {
             assert!(took >= WATCH, "{what}: {took:?}");
             let host = self.open(second);
             self.model.check(&host, &what);
-            // What the first one was asked for and has not done it must not do any more.
+            // Requests that the first host has not done yet must not be done any more.
             self.use_it(&host, !seed);
             if end == End::SleepsThroughAll {
                 self.model.check(&host, &what);

@@ -23,7 +23,7 @@ fn an_open_epoch_lets_its_client_be_silent() {
     assert_eq!(next_line(&mut reader, || true).expect("an end"), b"");
 }
 
-/// A user who makes the link would choose the volume that gets the order.
+/// Otherwise the user who makes the link would choose the volume that gets the order.
 #[test]
 fn no_order_goes_through_a_link_in_the_place_of_the_socket() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -37,7 +37,7 @@ fn no_order_goes_through_a_link_in_the_place_of_the_socket() {
     assert_eq!(other.accept().map(drop).map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
 }
 
-/// Each byte comes soon, and the line never.
+/// The server sends single bytes, each soon enough, but never a whole line.
 #[test]
 fn an_answer_that_drips_is_waited_for_no_longer_than_any() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! A system made up: two disks with partitions, a mapped device on one of them, a mirror over both,
-//! file systems of every kind.
+//! Tests with a simulated system. It has two disks with partitions, a mapped device on one of them,
+//! a mirror over both, and file systems of every kind.
 
 use super::*;
 use pantile_code::{Code, Placement};
@@ -64,7 +64,7 @@ fn a_disk_is_found_below_partitions_mapped_devices_and_file_systems() {
         assert_eq!(found, sda);
     }
     assert_eq!((block(8, 17).name, file(8, 17).serial), ("sdb".into(), Some("S2".into())));
-    // A mirror survives either disk, so it is a disk of its own.
+    // A mirror survives the loss of either disk, so it counts as a separate disk.
     assert_eq!(block(9, 0).name, "md0");
     assert_eq!((file(0, 45), file(0, 46)), (Disk::named("server nas.local".into()), file(0, 45)));
     assert_eq!(file(0, 47).name, "file system at /tmp");
@@ -102,12 +102,13 @@ fn disks_that_protect_less_than_devices_are_one_sentence() {
     assert_eq!(pair.warning.as_deref(), Some(expected));
     assert_eq!(pair.losses[0], DiskLosses { disks: 1, sets: 5, survived: 5, fatal: vec![] });
     assert_eq!(pair.losses[1].fatal.len(), 4);
-    // Three parities on disks of two: any disk can fail, and any 1 is what it is good for.
+    // Three parities, and two members on each disk: the loss of any one disk is tolerated, of two
+    // it is not.
     let two = report("rs:3+3", &["a", "a", "b", "b", "c", "c"]);
     assert_eq!((two.losses[0].survived, two.losses[1].survived), (3, 0));
 }
 
-/// Sets beyond the tolerance count where the code survives them.
+/// Sets beyond the tolerance count as survived if the code survives them.
 #[test]
 fn a_set_of_disks_counts_by_the_equations() {
     let code = Code::parse("shec:5,3,c=2").expect("a spec");

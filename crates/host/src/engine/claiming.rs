@@ -1,12 +1,13 @@
-//! The claim, written again every period, without a flush, after a check that no other host has
-//! taken the volume. Its I/O goes to the devices like all other, and finds a device that is gone
-//! even if no client asks.
+//! The engine's part of the claim: it is checked and written again every period, without a flush.
+//! Its I/O goes to the devices like all other I/O, so a device that is gone is detected even
+//! without requests of clients.
 //!
 //! Another host takes a volume whose claim did not beat for [`crate::claim::WATCH`]. So a host that
-//! was stopped for longer (a process, a machine that swaps) and goes on must not do its old writes.
-//! Nothing is written or flushed, the claim included, unless checks begun within the last [`FENCE`]
-//! found it on the devices, and it beats there since. It does if as many devices have it as another
-//! host needs, too: of any t + 1 devices one is among those that a volume can be opened from.
+//! was stopped for longer (a stopped process, a machine that swaps) and continues must not perform
+//! its old writes. Nothing is written or flushed, the claim included, unless checks begun within
+//! the last [`FENCE`] found the claim on enough devices, and it was written there again since.
+//! Enough are one more than the tolerance t: of any t + 1 devices one is among those that another
+//! host needs to open the volume.
 
 use super::Engine;
 use super::transfers::write_op;
@@ -18,12 +19,12 @@ use pantile_volume::{Piece, Slot};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// First name of these I/Os; the volume's are below. The lowest byte is the slot, the bits before
-/// it the number of the check.
+/// The lowest token of these I/Os; those of the volume are lower. The lowest byte is the slot, the
+/// bits above it are the number of the check.
 const CLAIM_TOKENS: u64 = 1 << 63;
 
-/// Time for which a check of the claim counts. An opening watches a claim for longer before it
-/// takes it.
+/// Time for which a check of the claim is valid. An opening watches a claim for longer before it
+/// takes the volume.
 const FENCE: Duration = Duration::from_secs(4);
 
 const _: () = assert!(FENCE.as_secs() < WATCH.as_secs() && FENCE.as_secs() >= 2 * PERIOD.as_secs());
@@ -31,18 +32,18 @@ const _: () = assert!(FENCE.as_secs() < WATCH.as_secs() && FENCE.as_secs() >= 2 
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// Our claim, and the writes that wait for it.
+/// The claim of this host, and the writes that wait for a check of it.
 pub(super) struct Claiming {
     beating: Beating,
-    /// Beginning of the checks that found it on enough devices; `None`: none has.
+    /// Start of the last checks that found the claim on enough devices; `None`: none did.
     found_at: Option<Instant>,
-    /// The last checks: their number, their beginning, the devices that had the claim, and those
-    /// where it has been written again since.
+    /// The last checks: their number, their start, the devices that had the claim, and those on
+    /// which it has been written again since.
     look: u64,
     looked_at: Instant,
     seen_on: BTreeSet<Slot>,
     found_on: BTreeSet<Slot>,
-    /// Writes that wait, and since when.
+    /// Writes that wait for a check, and the start of their wait.
     held: Vec<IoRequest>,
     held_since: Option<Instant>,
 }
@@ -54,8 +55,7 @@ impl Claiming {
 }
 
 impl Engine {
-    /// Begins to write the claim every period. The caller has written it to all devices that are
-    /// here.
+    /// Begins to write the claim every period. The caller has written it to all present devices.
     pub(crate) fn claim(&mut self, beating: Beating) {
         self.claiming = Some(Claiming {
             beating,
@@ -70,7 +70,7 @@ impl Engine {
         self.members.iter_mut().for_each(|member| member.is_claimed = true);
     }
 
-    /// Begins to check the claims, if it is time. Returns the time of the next check.
+    /// Begins checks of the claim, if they are due. Returns the time of the next ones.
     pub(super) fn beat(&mut self, now: Instant) -> Option<Instant> {
         let claiming = self.claiming.as_mut()?;
         if claiming.beating.next > now {
@@ -85,15 +85,15 @@ impl Engine {
             let Some(device) = member.number else { continue };
             let buffer = self.buffers.take(1);
             let op = Op::Read { offset_bytes, range: 0..BLOCK, buffer };
-            // A device that is full of work is checked the next time.
+            // A device whose queue is full is checked in the next period.
             let token = CLAIM_TOKENS | look << 8 | slot;
             let _ = self.pool.submit(IoRequest { token, device, priority: Priority::User, op });
         }
         Some(next)
     }
 
-    /// Returns a request that may go to its device; one that needs a newer check of the claim
-    /// waits.
+    /// Returns a request that may go to its device. A write that needs a newer check of the claim
+    /// is kept.
     pub(super) fn past_fence(&mut self, request: IoRequest, now: Instant) -> Option<IoRequest> {
         if matches!(request.op, Op::Read { .. }) {
             return Some(request);
@@ -108,15 +108,15 @@ impl Engine {
         claiming.held.push(request);
         claiming.held_since.get_or_insert(now);
         if now.saturating_duration_since(claiming.looked_at) >= FENCE {
-            // The result of those checks is as old.
+            // The last checks are too old, so new ones begin at once.
             claiming.beating.next = now;
             self.pool.wake();
         }
         None
     }
 
-    /// Gives devices up that have not shown their claim for so long while a write waits for it:
-    /// they get no other requests.
+    /// Gives up devices on which the claim was not found while a write has waited for longer than
+    /// the deadline: they get no other requests.
     pub(super) fn look_at_fence(&mut self, now: Instant) {
         let Some(claiming) = &self.claiming else { return };
         let is_long = |since| now.saturating_duration_since(since) > self.deadline;
@@ -139,7 +139,7 @@ impl Engine {
         self.claiming.as_ref().is_some_and(|claiming| !claiming.held.is_empty())
     }
 
-    /// Sends the waiting writes, if the claim was found on enough devices.
+    /// Submits the waiting writes, if the claim was found on enough devices.
     fn let_held_go(&mut self, now: Instant) {
         let here = self.members.iter().filter(|member| member.number.is_some()).count();
         let need = here.min(self.geometry.tolerance() + 1);
@@ -154,8 +154,8 @@ impl Engine {
         }
     }
 
-    /// Handles the end of a claim's I/O: a claim that was read is written again, unless it is
-    /// another's. Returns any other completion.
+    /// Handles the end of an I/O of the claim: a claim that was read is written again, unless
+    /// another host's is there. Returns any other completion.
     pub(super) fn claim_done(&mut self, completion: Completion) -> Option<Completion> {
         if completion.token < CLAIM_TOKENS {
             return Some(completion);
@@ -163,7 +163,7 @@ impl Engine {
         let (slot, look) = (Slot(completion.token as u32 & 0xff), (completion.token & !CLAIM_TOKENS) >> 8);
         let is_its = self.members.get(slot.0 as usize)?.number == Some(completion.device);
         if let (true, Err(error @ DeviceError::Gone { .. })) = (is_its, &completion.result) {
-            // No other request may come for hours.
+            // Otherwise a loss of the device could remain undetected for hours without requests.
             self.drop_device(slot, Some(error.clone()));
             return None;
         }
@@ -175,8 +175,8 @@ impl Engine {
             }
             return None;
         };
-        // A device that came since can hold the claim of an earlier server. One that is alive is
-        // found the next time, or finds our claim.
+        // A device that was attached since can have the claim of an earlier server. If that server
+        // is alive, the next check finds its claim, or it finds this one.
         let member = self.members.get_mut(slot.0 as usize)?;
         let device = member.number.filter(|&number| number == completion.device)?;
         let was_claimed = std::mem::replace(&mut member.is_claimed, true);
@@ -186,14 +186,14 @@ impl Engine {
         };
         match found {
             Whose::Anothers(other) => {
-                // From here on nothing is written: this server's state of the volume is not the
-                // newest any more.
+                // From here on nothing is written: this server does not have the newest state of
+                // the volume.
                 let _ = self.taken.set(other);
                 self.stop = true;
                 return None;
             }
-            // A check from before this host stood still shows the claims of then. Writing ours now
-            // would hide another's.
+            // A check that began before this host was stopped shows old claims. Writing the claim
+            // now would overwrite that of another host.
             _ if look != claiming.look || claiming.looked_at.elapsed() >= FENCE => return None,
             Whose::Ours => drop(claiming.seen_on.insert(slot)),
             Whose::Nobodys => {}

@@ -1,7 +1,8 @@
-//! Exchange of a slot's device for one of the same content, while the volume uses the slot.
+//! Exchange of a slot's device for another with the same content, while the volume is using the
+//! slot.
 //!
-//! All later requests go to the new device. Earlier ones end on the old device, which stays with
-//! the pool until it has answered them.
+//! All later requests go to the new device. Earlier ones end on the old device, which stays
+//! attached to the pool until it has answered them.
 
 use super::{Engine, Share};
 use crate::HostError;
@@ -10,10 +11,10 @@ use pantile_volume::Slot;
 use std::sync::Arc;
 
 impl Engine {
-    /// Exchanges the device of a slot for another one with the same content at this moment.
+    /// Exchanges the device of a slot for another one, which has the same content at this moment.
     ///
-    /// `is_read_directly`: readers may go to the new device past the engine. Otherwise they go on
-    /// with the old one, which then must get everything that the new one gets while that is in the
+    /// `is_read_directly`: true if direct reads may go to the new device. Otherwise they still go
+    /// to the old one, which must then get all writes that the new one gets while it is in the
     /// slot.
     pub(crate) fn exchange(
         &mut self,
@@ -42,14 +43,14 @@ impl Engine {
         Ok(())
     }
 
-    /// True if no request is under way any more on devices that a slot had before.
+    /// True if earlier devices of a slot have no pending requests.
     pub(crate) fn is_drained(&mut self, slot: Slot) -> Result<bool, HostError> {
         self.known(slot)?;
         self.let_go_of_drained();
         Ok(self.members[slot.0 as usize].leaving.is_empty())
     }
 
-    /// Takes exchanged devices from the pool that have answered all requests.
+    /// Detaches earlier devices that have answered all requests.
     pub(super) fn let_go_of_drained(&mut self) {
         for member in &mut self.members {
             let pool = &self.pool;

@@ -1,11 +1,11 @@
-//! Inputs and outputs from the moment that the volume wants them to their end.
+//! I/Os from the volume's request to their end.
 //!
-//! * *Wanted*: not given to devices yet, because a neighbour may follow.
-//! * *Joined*: a device does several as one, under the name of the first.
-//! * *Background*: waits for its turn in the throttle.
-//! * *Again*: a device or the system was short of something; it is tried again.
+//! * *Wanted*: not given to a device yet, because an adjacent I/O may follow.
+//! * *Joined*: one of several that a device does as one, under the token of the first.
+//! * *Background*: waits for the throttle.
+//! * *Again*: waits to be repeated, because a device or the system was short of something.
 //!
-//! Every one has an entry until the volume has been told its end.
+//! Every I/O has an entry until its end was reported to the volume.
 
 use super::transfers::{Flight, len_bytes};
 use crate::gather::Wanted;
@@ -16,11 +16,11 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Everything that the volume waits for from devices.
+/// All I/Os that the volume waits for.
 pub(super) struct Flights {
     all: FxHashMap<u64, Flight>,
     wanted: Vec<Wanted>,
-    /// By the name of the first, in the order of the device.
+    /// By the token of the first, I/Os that are joined, in the order of offsets.
     joined: FxHashMap<u64, Vec<IoId>>,
     throttle: Throttle,
     background: VecDeque<IoRequest>,
@@ -55,12 +55,12 @@ impl Flights {
         self.all.get_mut(&io.0)
     }
 
-    /// Ends one; `false`: it has ended before.
+    /// Removes an I/O; `false`: it has ended before.
     pub(super) fn end(&mut self, io: IoId) -> bool {
         self.all.remove(&io.0).is_some()
     }
 
-    /// Gives one to its device when its neighbours are known.
+    /// Adds an I/O that is given to its device when its neighbours are known.
     pub(super) fn want(&mut self, wanted: Wanted) {
         self.wanted.push(wanted);
     }
@@ -73,24 +73,24 @@ impl Flights {
         std::mem::take(&mut self.wanted)
     }
 
-    /// A device does several as one, under the name of the first.
+    /// Joins I/Os, which their device does as one under the token of the first.
     pub(super) fn join(&mut self, ios: Vec<IoId>) {
         if let [first, _, ..] = ios[..] {
             self.joined.insert(first.0, ios);
         }
     }
 
-    /// Takes those that a device does as one with others; `None`: it is alone.
+    /// Removes the I/Os that are joined under a token; `None`: the I/O is alone.
     pub(super) fn take_joined(&mut self, token: u64) -> Option<Vec<IoId>> {
         self.joined.remove(&token)
     }
 
-    /// Takes all that a device does under one name.
+    /// Removes all I/Os that a device does under one token.
     pub(super) fn take_parts(&mut self, token: u64) -> Vec<IoId> {
         self.take_joined(token).unwrap_or_else(|| vec![IoId(token)])
     }
 
-    /// Those that wait for their turn in the throttle.
+    /// Returns the number of I/Os that wait for the throttle.
     pub(super) fn waiting(&self) -> usize {
         let parts = |request: &IoRequest| self.joined.get(&request.token).map_or(1, Vec::len);
         self.background.iter().map(parts).sum()
@@ -104,12 +104,12 @@ impl Flights {
         self.throttle.set(bytes_per_s_max, now);
     }
 
-    /// Lets a request wait for its turn.
+    /// Makes a request wait for the throttle.
     pub(super) fn put_in_background(&mut self, request: IoRequest) {
         self.background.push_back(request);
     }
 
-    /// Takes a request whose turn has come.
+    /// Returns a request that the throttle permits now.
     pub(super) fn next_in_background(&mut self, now: Instant) -> Option<IoRequest> {
         if self.throttle.next_at() > now {
             return None;
@@ -119,26 +119,26 @@ impl Flights {
         Some(request)
     }
 
-    /// Tries a request again at a later time.
+    /// Makes a request wait until it is repeated at this time.
     pub(super) fn try_again(&mut self, at: Instant, request: IoRequest) {
         self.again.push_back((at, request));
     }
 
-    /// Takes a request that is to be tried again now.
+    /// Returns a request that is due to be repeated.
     pub(super) fn next_again(&mut self, now: Instant) -> Option<IoRequest> {
         let is_due = self.again.front().is_some_and(|(at, _)| *at <= now);
         if is_due { self.again.pop_front().map(|(_, request)| request) } else { None }
     }
 
-    /// When the next request that waits is due.
+    /// Returns the time at which the next waiting request is due.
     pub(super) fn next_at(&self) -> Option<Instant> {
         let background = (!self.background.is_empty()).then(|| self.throttle.next_at());
         let again = self.again.front().map(|(at, _)| *at);
         background.into_iter().chain(again).min()
     }
 
-    /// Gives a device up and forgets what waits for it; the names of all that are pending at its
-    /// slot.
+    /// Removes the waiting requests of a device that is given up. Returns the tokens of all I/Os
+    /// that are pending in its slot.
     pub(super) fn give_up(&mut self, slot: Slot, device: usize) -> Vec<u64> {
         self.background.retain(|request| request.device != device);
         self.again.retain(|(_, request)| request.device != device);
@@ -148,7 +148,7 @@ impl Flights {
         owed
     }
 
-    /// Forgets what was joined of those that have ended.
+    /// Forgets the joined I/Os of tokens that have ended.
     pub(super) fn forget_ended(&mut self) {
         self.joined.retain(|token, _| self.all.contains_key(token));
     }

@@ -1,8 +1,8 @@
-//! Comparison of devices: late ones are reported to the volume, which reads around them, and slow
-//! ones are taken out if that is wanted.
+//! Comparison of devices: late ones are reported to the volume, so that reads avoid them; slow ones
+//! are given up if the operator permits that.
 //!
-//! A late or slow device still gets a read of a block of its superblock now and then, which shows
-//! its recovery.
+//! Now and then the first block of a late or slow device is read as a probe, to detect its
+//! recovery.
 
 use super::Engine;
 use crate::HostOptions;
@@ -15,17 +15,18 @@ use pantile_volume::{Event, Slot};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// First name of reads that only measure a device. Names of the volume are counted from 1.
+/// The lowest token of probes. The volume's tokens count from 1.
 pub(super) const PROBE: u64 = 1 << 62;
 
-/// A device is taken out for being slow only if it takes this long for a read: below that its loss
-/// costs more margin than its slowness costs time.
+/// Shortest median read for which a slow device is given up: below that, its loss would cost more
+/// margin than its slowness costs time.
 const EVICTED_US: u32 = 100_000;
 
 /// Lateness of a device at this moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Duration of its reads divided by that of the others, as reported to the volume; 1: as long.
+    /// Duration of its reads divided by that of the other devices, as reported to the volume; 1:
+    /// not late.
     pub(super) times: u32,
     probed: bool,
 }
@@ -36,7 +37,7 @@ impl Default for Pace {
     }
 }
 
-/// How long devices take, and what is done about it.
+/// Durations of the devices' operations, and the reactions to slow ones.
 pub(super) struct Speeds {
     latencies: Arc<Latencies>,
     watch: Watch,
@@ -51,12 +52,12 @@ impl Speeds {
         Speeds { latencies, watch, goes_around_slow, evicts_slow }
     }
 
-    /// How long the last of a kind took, if there were enough.
+    /// Returns the durations of the last operations of a kind, if there were enough.
     pub(super) fn of(&self, slot: Slot, kind: Kind) -> Option<Latency> {
         self.latencies.of(slot, kind)
     }
 
-    /// A device that has been far slower than the others for long.
+    /// Returns the device of a slot, if it has been far slower than the others for long.
     pub(super) fn slow(&self, slot: Slot) -> Option<Slow> {
         self.watch.slow(slot)
     }
@@ -65,7 +66,7 @@ impl Speeds {
         self.latencies.note(slot, kind, service);
     }
 
-    /// Forgets how long the device of a slot took, which is another from now on.
+    /// Forgets the durations of a slot, because its device has changed.
     pub(super) fn forget(&mut self, slot: Slot) {
         self.latencies.forget(slot);
         self.watch.forget(slot);
@@ -84,7 +85,7 @@ impl Engine {
         self.speeds.evicts_slow = evicts_slow;
     }
 
-    /// Compares devices.
+    /// Compares the durations of all devices.
     pub(crate) fn look_at_pace(&mut self) {
         if !self.speeds.goes_around_slow {
             return;
@@ -98,7 +99,7 @@ impl Engine {
         for slot in here(self) {
             let pace = self.members[slot.0 as usize].pace;
             let times = self.speeds.latencies.times(slot, here(self).into_iter(), pace.times > 1);
-            // What changes a little changes no plan.
+            // A small change of the ratio is not reported, since it changes no plan.
             let is_other =
                 (times > 1) != (pace.times > 1) || times / 2 >= pace.times || times <= pace.times / 2;
             let told = if is_other { times } else { pace.times };
@@ -113,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Reads a block of a device to measure it.
+    /// Starts a probe of a device, unless one is under way.
     fn probe(&mut self, slot: Slot) {
         let member = &mut self.members[slot.0 as usize];
         let Some(device) = member.number.filter(|_| !member.pace.probed) else { return };
@@ -123,7 +124,7 @@ impl Engine {
         member.pace.probed = self.pool.submit(request).is_ok();
     }
 
-    /// Notes the end of a probe; its device may have left the slot.
+    /// Records the duration of a probe; its device may have left the slot.
     pub(super) fn probed(&mut self, token: u64, service: Duration) {
         let slot = Slot((token & !PROBE) as u32);
         if let Some(member) = self.members.get_mut(slot.0 as usize) {
@@ -132,8 +133,8 @@ impl Engine {
         }
     }
 
-    /// Takes a device out that is called slow, if that is wanted and the volume can spare it and
-    /// one more.
+    /// Gives up a device that is called slow, if the operator permits that and the volume can spare
+    /// it and one more.
     fn evict_if_slow(&mut self, slot: Slot) {
         let is_late = self.speeds.slow(slot).is_some_and(|slow| slow.median_us >= EVICTED_US);
         if !is_late || !self.speeds.evicts_slow {

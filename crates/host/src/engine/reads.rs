@@ -1,5 +1,5 @@
-//! Failed reads of each device. A device with too many is taken out if that makes no data
-//! unreadable.
+//! Failed reads of each device. A device with too many is given up if all data can be read without
+//! it.
 
 use super::Engine;
 use crate::HostError;
@@ -8,25 +8,25 @@ use pantile_volume::Slot;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Chunks of a device that fail to be read within [`FAILED_WITHIN`] before it is taken out: the
-/// limit of Linux's md, 20 read errors an hour. A chunk counts once until it is written or read, so
-/// a spot that is read over and over is one.
+/// Number of chunks whose reads fail within [`FAILED_WITHIN`] before a device is given up: the
+/// limit of Linux's md, 20 read errors an hour. A chunk counts once until it is written or read
+/// successfully, so repeated reads of one bad spot count once.
 const FAILED_MOST: usize = 20;
 
-/// See [`FAILED_MOST`].
+/// The period of [`FAILED_MOST`].
 const FAILED_WITHIN: Duration = Duration::from_secs(3600);
 
 /// Reads of a device that failed.
 #[derive(Debug, Default)]
 pub(super) struct FailedReads {
-    /// Failed reads that the volume has counted.
+    /// Number of failed reads that the volume has counted.
     counted: u64,
-    /// Times of the newest of them, at most [`FAILED_MOST`].
+    /// Times of the newest ones, at most [`FAILED_MOST`].
     at: VecDeque<Instant>,
 }
 
 impl FailedReads {
-    /// Takes the volume's count of failed reads.
+    /// Updates the number of failed reads from the volume's count.
     fn note(&mut self, counted: u64, now: Instant) {
         let new = counted.saturating_sub(self.counted).min(FAILED_MOST as u64);
         self.counted = counted;
@@ -43,7 +43,7 @@ impl FailedReads {
 }
 
 impl Engine {
-    /// Counts the reads that failed since the last call.
+    /// Records the reads that failed since the last call.
     pub(super) fn look_at_failed_reads(&mut self, now: Instant) {
         let counted = self.volume.unreadable_chunks();
         for (member, counted) in self.members.iter_mut().zip(counted) {
@@ -51,15 +51,16 @@ impl Engine {
         }
     }
 
-    /// Takes out a device whose reads fail, if everything can be read without it. True if it did.
+    /// Gives up a device with too many failed reads, if all data can be read without it. True if it
+    /// was given up.
     pub(crate) fn give_up_unreadable(&mut self, slot: Slot) -> Result<bool, HostError> {
         self.known(slot)?;
         let fails = self.members[slot.0 as usize].failed_reads.are_too_many();
         Ok(fails && self.give_up_if_spared(slot, Reason::READS_FAILED))
     }
 
-    /// Takes out a device that was overwritten, if everything can be read without it. True if it
-    /// did.
+    /// Gives up a device that was overwritten, if all data can be read without it. True if it was
+    /// given up.
     pub(crate) fn give_up_overwritten(&mut self, slot: Slot) -> Result<bool, HostError> {
         self.known(slot)?;
         Ok(self.give_up_if_spared(slot, Reason::OVERWRITTEN))

@@ -1,8 +1,9 @@
-//! Times without requests, and without writes, and the events that report them to the volume.
+//! Detection of times without requests and of times without writes, which are reported to the
+//! volume as events.
 //!
-//! A volume gets the event of an idle time after some time without a request, to the engine or past
-//! it, and again each hour, because blocks of its log become old. It gets the event of a time
-//! without writes once.
+//! The event of an idle time follows some time without a request, to the engine or direct, and is
+//! repeated each hour, because blocks of the log become old. The event of a time without writes is
+//! sent once.
 
 use pantile_volume::{LOG_AGE, RequestId};
 use std::time::{Duration, Instant};
@@ -10,9 +11,9 @@ use std::time::{Duration, Instant};
 /// A time without requests.
 struct Quiet {
     since: Instant,
-    /// Requests that had come then.
+    /// Number of requests at its beginning.
     requests: u64,
-    /// Time of the event that reported it to the volume, if one did.
+    /// Time of its event, if it was sent.
     told: Option<Instant>,
 }
 
@@ -22,10 +23,10 @@ impl Quiet {
     }
 }
 
-/// The requests that have come, and the times without them.
+/// Counters of requests, and the present times without them.
 pub(super) struct Rest {
     requests: u64,
-    /// Those of them that do not read.
+    /// Number of requests that do not read.
     writes: u64,
     idle: Quiet,
     still: Quiet,
@@ -33,20 +34,20 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Begins without requests; a volume is idle after so long.
+    /// Begins without requests. `after`: the time after which a volume is idle.
     pub(super) fn new(after: Duration, now: Instant) -> Rest {
         Rest { requests: 0, writes: 0, idle: Quiet::since(now, 0), still: Quiet::since(now, 0), after }
     }
 
-    /// Counts a request, and names it.
+    /// Counts a request, and returns its id.
     pub(super) fn asked(&mut self, is_read: bool) -> RequestId {
         self.requests += 1;
         self.writes += u64::from(!is_read);
         RequestId(self.requests)
     }
 
-    /// Tests whether an idle time is reported now, and when to look again. `others`: requests past
-    /// the engine. `is_asked`: a request is under way.
+    /// Returns true if an idle time is to be reported now, and the time of the next check.
+    /// `others`: direct requests. `is_asked`: a request is under way.
     pub(super) fn is_idle(&mut self, now: Instant, others: u64, is_asked: bool) -> (bool, Instant) {
         let requests = self.requests + others;
         if self.idle.requests != requests || is_asked {
@@ -61,7 +62,8 @@ impl Rest {
         (true, now + again)
     }
 
-    /// Tests whether a time without writes is reported now; until then, when to look again.
+    /// Returns true if a time without writes is to be reported now; otherwise the time of the next
+    /// check, if there is one.
     pub(super) fn is_still(&mut self, now: Instant, is_opening: bool) -> (bool, Option<Instant>) {
         if self.still.requests != self.writes || is_opening {
             self.still = Quiet::since(now, self.writes);
@@ -91,7 +93,7 @@ mod tests {
         assert_eq!(rest.is_idle(now, 0, false), (false, now + second));
         assert_eq!(rest.is_idle(now + second, 0, false), (true, now + second + hour));
         assert_eq!(rest.is_idle(now + second + hour, 0, false), (true, now + second + 2 * hour));
-        // A reader without the engine counts, too.
+        // A direct read counts, too.
         assert_eq!(rest.is_idle(now + second + hour, 1, false), (false, now + 2 * second + hour));
         assert_eq!(rest.is_still(now + second, false), (true, None));
         assert_eq!(rest.is_still(now + hour, false), (false, None));

@@ -1,7 +1,8 @@
-//! I/O of the engine: it joins the volume's wishes into few and long I/Os, and reports the result
-//! of each to it.
+//! I/O of the engine: it joins the volume's I/Os into fewer and longer ones, and reports the result
+//! of each to the volume.
 //!
-//! An I/O of several parts ends for each of them. If it fails as a whole, each part is tried alone.
+//! The result of a joined I/O is reported for each of its parts. If a joined I/O fails, its parts
+//! are repeated one by one.
 
 use super::pace::PROBE;
 use super::{Engine, INLINE_BYTES_MAX};
@@ -15,7 +16,7 @@ use pantile_volume::{BufferId, DeviceBlock, Event, IoId, IoResult, Piece, Seed, 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Pause before a request is tried again that failed for want of space or memory.
+/// Pause before a request is repeated that failed for lack of space or memory.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// Purpose of an I/O.
@@ -40,7 +41,7 @@ impl Engine {
         self.flights.want(wanted);
     }
 
-    /// Gives the wanted I/O to the devices, neighbours as one.
+    /// Gives the volume's new I/Os to the devices, adjacent ones joined.
     pub(super) fn begin_wanted(&mut self) {
         let gap_max = if self.reads_more { GAP_BLOCKS_MAX } else { 0 };
         for group in join(self.flights.take_wanted(), gap_max) {
@@ -94,7 +95,7 @@ impl Engine {
         }
     }
 
-    /// Begins background I/O that is due.
+    /// Starts background I/O that the throttle permits now.
     pub(super) fn begin_background(&mut self, now: Instant) {
         while let Some(request) = self.flights.next_in_background(now) {
             self.submit(request);
@@ -123,12 +124,12 @@ impl Engine {
         }
     }
 
-    /// Tells the volume the same end of all that a device did as one.
+    /// Reports the same result to the volume for all parts of a joined I/O.
     fn all_over(&mut self, token: u64, result: &IoResult) {
         self.flights.take_parts(token).into_iter().for_each(|io| self.io_over(io, result.clone()));
     }
 
-    /// Reports the end of an I/O to the volume.
+    /// Reports the end of an I/O to the volume, unless it was reported before.
     pub(super) fn io_over(&mut self, io: IoId, result: IoResult) {
         if self.flights.end(io) {
             self.volume.handle(Event::IoDone(io, result));
@@ -148,7 +149,7 @@ impl Engine {
             Op::Write { .. } => Some(Kind::Write),
             _ => None,
         };
-        // Devices are compared at each look anyway.
+        // An alarm on a late read is ignored here: devices are compared at each look anyway.
         if let Some(kind) = kind {
             self.speeds.note(slot, kind, service);
         }
@@ -172,7 +173,8 @@ impl Engine {
             Remedy::RepairRange => match self.flights.take_joined(token) {
                 Some(parts) => self.each_alone(parts, device, priority, op),
                 // A failed write cannot be repaired: the volume counts the device as lost. It is
-                // closed, so that another, or itself when it works again, can take the slot.
+                // closed, so that another device, or the same one when it works again, can take the
+                // slot.
                 None if matches!(op, Op::Write { .. }) => self.drop_device(slot, Some(error)),
                 None => self.io_over(IoId(token), IoResult::MediaError),
             },
@@ -180,7 +182,7 @@ impl Engine {
         }
     }
 
-    /// Tries each part of a failed I/O alone.
+    /// Repeats each part of a failed joined I/O separately.
     fn each_alone(&mut self, parts: Vec<IoId>, device: usize, priority: Priority, op: Op) {
         let places = parts
             .iter()

@@ -1,4 +1,4 @@
-//! A volume made out from its devices alone, given under any name and in any order.
+//! A volume that is assembled from its devices alone, given under any names and in any order.
 
 use super::ran_separately;
 use crate::opening::{CLOSING, open_to_look};
@@ -13,29 +13,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Result of a scan of devices.
+/// The devices of a volume, as their superblocks identify them.
 #[derive(Clone, Debug)]
 pub struct Assembled {
     /// The newest superblock.
     pub superblock: Superblock,
     /// Columns of the code.
     pub slots: usize,
-    /// By slot.
+    /// Paths of the devices, by slot.
     pub devices: BTreeMap<u32, PathBuf>,
-    /// By slot, devices that are being made copies of the one there; the copy begun last counts.
+    /// By slot, devices under construction as copies of the device there; the latest one of each
+    /// slot.
     pub replacing: BTreeMap<u32, PathBuf>,
-    /// Slots whose device is an older one, which will be caught up.
+    /// Slots whose device lacks writes and will be caught up.
     pub stale: Vec<u32>,
     /// True if the code tolerates the missing and stale devices, so that the volume can be opened.
     pub enough: bool,
-    /// Devices that hold nothing of any volume, or cannot be read, with the reason.
+    /// Devices that belong to no slot, with the reason.
     pub left_out: Vec<(PathBuf, String)>,
 }
 
-/// Keeps the newest device of each slot and leaves out older copies. A device with higher session
-/// and update is newer if its history continues that of the other.
+/// Keeps the newest device of each slot and leaves out older copies. Of two devices of one slot,
+/// the one with the higher session and update is the newer if its history continues that of the
+/// other.
 ///
-/// Errors: `SlotTwice` of two devices of which neither is known to be newer.
+/// Errors: `SlotTwice` if neither of two devices is known to be newer.
 fn without_older_copies(
     found: Vec<(PathBuf, Arc<dyn Device>, Superblock)>,
     left_out: &mut Vec<(PathBuf, String)>,
@@ -61,14 +63,14 @@ fn without_older_copies(
     Ok(newest)
 }
 
-/// A device that was opened, and its newest superblock.
+/// An opened device, and its newest superblock.
 pub(crate) type Looked = (PathBuf, Arc<dyn Device>, Option<Superblock>);
 
-/// Says of a device without a superblock what it is.
+/// The problem of a device without a superblock.
 pub(crate) const NOTHING: &str = "it holds no superblock of a volume";
 
-/// Looks at devices, under any name and in any order; the newest superblock says what the volume
-/// is.
+/// Reads the superblocks of devices, under any names and in any order. The newest superblock
+/// identifies the volume.
 pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let (mut looked, mut left_out): (Vec<Looked>, _) = (Vec::new(), Vec::new());
     let closed = Instant::now() + CLOSING;
@@ -84,7 +86,8 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     of_devices(looked, left_out)
 }
 
-/// Judges devices of one volume, and devices without a superblock that can be its.
+/// Assembles devices of one volume, and devices on which no superblock was found yet, which may
+/// belong to it.
 pub(crate) fn of_devices(
     looked: Vec<Looked>,
     mut left_out: Vec<(PathBuf, String)>,
@@ -145,7 +148,7 @@ pub(crate) fn of_devices(
             ));
             continue;
         }
-        // One that was away when the volume ran last has an earlier session.
+        // A device that was away when the volume last ran has an older history or session.
         if superblock.history != newest.history || superblock.session < newest.session {
             stale.push(slot.0);
         }
@@ -154,7 +157,7 @@ pub(crate) fn of_devices(
     let is_whole = |slot: &u32| devices.contains_key(slot) && !stale.contains(slot);
     let lost: Vec<Slot> = (0..geometry.slots() as u32).filter(|slot| !is_whole(slot)).map(Slot).collect();
     let enough = Bearing::new(&geometry.code, geometry.placement).bears(&lost);
-    // Of a slot without its device nothing can be copied.
+    // Without the device of its slot a copy cannot be continued.
     let here = copies.into_iter().filter(|(slot, _)| devices.contains_key(slot));
     let replacing = here.map(|(slot, (_, path))| (slot, path)).collect();
     let slots = geometry.slots();

@@ -1,5 +1,5 @@
-//! The care for an open volume: spares for lost devices, members on servers that return, the
-//! folder's lines of new members, samples for rates.
+//! Regular maintenance of an open volume. It uses spares for lost devices, brings back members on
+//! servers, updates the folder's lines of new members, and takes samples for rates.
 
 use super::mishap::Part;
 use super::status::{Rebuilding, rebuilding};
@@ -12,16 +12,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 impl Service {
-    /// Takes one turn of the care. Call it now and then unless a thread is in
+    /// Runs one turn of the maintenance. Call it regularly, unless a thread is in
     /// [`wait_for_end`](Self::wait_for_end).
     pub fn look_after(&self) {
         if !self.only_looks {
-            // The status reports a panic, and the next turn tries again.
+            // A panic appears in the status, and the next turn tries again.
             let _ = self.mishaps.guard(Part::Care, || self.look_after_it());
         }
         if self.host().taken_by().is_some() {
-            // Another host serves the volume now, with our devices' data; this server is of no more
-            // use.
+            // Another host now serves the volume on the same devices, so this server must end.
             self.end();
         }
     }
@@ -32,7 +31,7 @@ impl Service {
         self.planted.panic_in(Part::Care);
         self.look_after_replacements(&mut state, &report);
         state.look_for_strays(Instant::now());
-        // A replacement may have put a device into a slot that had none.
+        // A replacement may have put a device into an empty slot.
         let Ok(report) = self.host().report() else { return };
         self.look_after_copies(&mut state, &report);
         self.look_for_overwritten(&mut state, &report, Instant::now());
@@ -41,7 +40,8 @@ impl Service {
             let slot = device.slot;
             let is_copied = state.replacements.contains_key(&slot.0);
             if report.members[slot.0 as usize].fails_reads && !is_copied {
-                // A spare takes its place at the next turn. A device that the volume needs stays.
+                // A device that the volume needs stays. Otherwise a spare replaces it in the next
+                // turn.
                 let _ = self.host().give_up_unreadable(slot);
                 continue;
             }
@@ -50,8 +50,8 @@ impl Service {
             } else if device.state == DeviceState::Lost {
                 state.devices[slot.0 as usize] = None;
                 if report.status.failed {
-                    // Nothing can be rebuilt on it, and the folder would forget where the device
-                    // was that has to come back.
+                    // A failed volume cannot rebuild a spare, and the folder would lose the path of
+                    // a device that has to come back.
                     continue;
                 }
                 let Some((path, spare)) = state.spares.pop() else { continue };
@@ -71,7 +71,7 @@ impl Service {
             Some(Rebuilding { done, first_pass, .. }) => {
                 let done = first_pass.unwrap_or(done);
                 if state.samples.back().is_some_and(|&(_, before, _)| done < before) {
-                    // Another pass begins.
+                    // The progress is lower than before, so another pass has begun.
                     state.samples.clear();
                 }
                 state.samples.push_back((Instant::now(), done, report.status.rebuilt_blocks));
@@ -82,7 +82,7 @@ impl Service {
         }
     }
 
-    /// A device that was blank counts as one of the volume once it has a superblock of it.
+    /// Records that a blank device has become a member, once it has a superblock of the volume.
     fn has_joined(&self, state: &mut State, slot: Slot, device: DeviceState) {
         let Some(folder) = &mut state.folder else { return };
         let joining = folder.config().devices.get(&slot.0).is_some_and(|place| place.joining);
@@ -91,7 +91,7 @@ impl Service {
             newest_superblock(&Timely::of(device), Some(self.geometry.volume)).is_some()
         };
         if joining && device != DeviceState::Lost && known.is_some_and(has) {
-            // Tried again at the next look.
+            // If that fails, the next turn tries again.
             let _ = folder.change(|config| {
                 if let Some(place) = config.devices.get_mut(&slot.0) {
                     place.joining = false;

@@ -1,4 +1,4 @@
-//! Checks of a device before an order takes it into the volume.
+//! Checks of a device before an order adds it to the volume.
 
 use super::State;
 use crate::memory::BLOCK;
@@ -19,7 +19,7 @@ pub(super) fn check_len(geometry: &Geometry, slot: Slot, device: &dyn Device) ->
     }
 }
 
-/// Refuses a spare that is too short for one of the slots: it can be needed for each.
+/// Refuses a spare that is too short for any of the slots: it must fit each of them.
 pub(super) fn check_every_len(geometry: &Geometry, device: &dyn Device) -> Result<(), FolderError> {
     let needs = (0..geometry.slots() as u32).map(|slot| geometry.device_blocks(Slot(slot)) * BLOCK as u64);
     let (have, need) = (device.len_bytes(), needs.max().unwrap_or(0));
@@ -35,17 +35,17 @@ pub(super) fn is_rebuilt(report: &Report) -> bool {
     report.status.devices.iter().all(|device| device.state == DeviceState::Present)
 }
 
-/// True if the device of a slot is read and written.
+/// True if the device of a slot takes part: it is attached and not lost.
 pub(super) fn takes_part(report: &Report, slot: Slot) -> bool {
     let mut devices = report.status.devices.iter();
     let has_one = report.members.get(slot.0 as usize).is_some_and(|member| member.attached);
     has_one && devices.any(|device| device.slot == slot && device.state != DeviceState::Lost)
 }
 
-/// Refuses a device that the volume has already, by that name; the system would only call it in
-/// use.
+/// Refuses a device that already belongs to the volume. The system's error would only say that it
+/// is in use.
 pub(super) fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), FolderError> {
-    // An open device has its identity even if its path does not answer.
+    // The identity of an open device is known even if its path does not answer.
     let Some(identity) = identity_soon(path) else { return Ok(()) };
     let is_it = |device: &Arc<dyn Device>| device.identity() == identity;
     let mut members = (0..).map(Slot).zip(state.devices.iter().zip(&report.members));
@@ -65,8 +65,7 @@ pub(super) fn check_strange(state: &State, report: &Report, path: &Path) -> Resu
     }
 }
 
-/// Refuses a relative path: the process that gives the order can be in another folder than this
-/// one.
+/// Refuses a relative path: the process that sends the order may have another working directory.
 pub(super) fn check_absolute(path: &Path) -> Result<(), FolderError> {
     match path.is_absolute() || is_server(path) {
         true => Ok(()),

@@ -1,9 +1,9 @@
-//! A copy of the service's state for the status, which so never waits for management.
+//! A copy of the service's state for status reports, so that these never wait for the lock.
 //!
-//! Management's lock is held while an order or the care for devices asks devices. A holder leaves a
-//! copy of the state for the status when it gives the lock back. The status so shows the state
-//! before the order under way, which has no answer yet. The numbers of the volume are of the
-//! moment: its thread waits for no device.
+//! The lock of the state is held while an order or the maintenance waits for devices. When it is
+//! released, a copy of the state is made for status reports. So a status shows the state before the
+//! order that is being executed. The numbers of the volume are current, because its engine waits
+//! for no device.
 
 use super::{Deaths, Service, State};
 use crate::Config;
@@ -15,17 +15,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 
-/// A copy of some of [`State`]. It holds no device.
+/// A copy of parts of [`State`]. It keeps no device open.
 #[derive(Default)]
 pub(super) struct Known {
-    /// `None`: the folder was given back.
+    /// The configuration; `None`: the folder was given back.
     pub(super) config: Option<Config>,
     pub(super) spares: Vec<PathBuf>,
     pub(super) bad_spares: BTreeMap<PathBuf, String>,
     pub(super) problems: BTreeMap<u32, String>,
-    /// Members that the next start would not find, or that were overwritten, with the reason.
+    /// Members that the next start would not find, or that were overwritten, with the problem of
+    /// each.
     pub(super) strays: BTreeMap<u32, String>,
-    /// By slot, the replacement of its device.
+    /// By slot, the new device and the twin of a replacement.
     pub(super) replacements: BTreeMap<u32, (PathBuf, Weak<Twin>)>,
     pub(super) samples: VecDeque<(Instant, u64, u64)>,
     pub(super) serves: Option<(Instant, Deaths)>,
@@ -55,7 +56,7 @@ impl Known {
     }
 }
 
-/// Management's lock. When it is given back, the copy is renewed.
+/// The held lock of the state. When it is released, the copy is updated.
 pub(super) struct Held<'s> {
     pub(super) service: &'s Service,
     pub(super) state: MutexGuard<'s, State>,
@@ -77,7 +78,7 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // After a panic the next holder of the lock puts the state in order first.
+        // After a panic, the next holder of the lock repairs the state first.
         if !std::thread::panicking() {
             *lock(&self.service.known) = Arc::new(Known::of(&self.state));
         }

@@ -1,8 +1,8 @@
-//! Panics of an order or of the care for devices. Each ends that alone.
+//! Panics of an order or of the maintenance: each ends only the order or the turn that panicked.
 //!
 //! A panic that unwinds to here is counted, for the status; the standard library prints its message
-//! on standard error. If it has poisoned the lock on the service's state, the next caller that
-//! takes the lock puts the state in order, from the folder and the volume, as an opening does
+//! on standard error. If the panic poisoned the lock of the service's state, the next caller that
+//! takes the lock repairs the state from the folder and the volume, as an opening does
 //! ([`Service::put_in_order`]).
 //!
 //! A panic of the volume's engine is not caught here: its memory is lost, and only another opening
@@ -13,16 +13,16 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Parts that can panic.
+/// Parts of the service that can panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The answer to an order.
+    /// The execution of an order.
     Orders,
-    /// The care for lost devices, spares and new members.
+    /// The maintenance: lost devices, spares and new members.
     Care,
 }
 
-/// Panics of each part since the volume was opened.
+/// Number of panics of each part since the volume was opened.
 #[derive(Default)]
 pub(super) struct Mishaps {
     orders: AtomicU64,
@@ -37,14 +37,14 @@ impl Mishaps {
         }
     }
 
-    /// Calls `what`, and counts its panic.
+    /// Calls `what`, and counts a panic of it.
     pub(super) fn guard<T>(&self, part: Part, what: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
         catch_unwind(AssertUnwindSafe(what)).inspect_err(|_| {
             self.of(part).fetch_add(1, Ordering::Relaxed);
         })
     }
 
-    /// Sentences for the status.
+    /// Returns sentences for the status.
     pub(super) fn said(&self) -> Vec<String> {
         let parts = [(Part::Orders, "An order"), (Part::Care, "The care for lost devices and spares")];
         let say = |(part, what): (Part, &str)| {
@@ -59,8 +59,8 @@ impl Mishaps {
 }
 
 impl Service {
-    /// Makes the service's state fit the folder and the volume again: a panic can have cut off a
-    /// change of it between two steps.
+    /// Makes the service's state consistent with the folder and the volume, because a panic can
+    /// have interrupted a change between two steps.
     pub(super) fn put_in_order(&self, state: &mut State) {
         self.revives.store(false, Ordering::Release);
         if let Some(folder) = &mut state.folder {
@@ -75,7 +75,7 @@ impl Service {
     }
 }
 
-/// A panic on purpose, for tests: in this part, the next time that it holds the lock.
+/// For tests: a part that panics when it next holds the lock.
 #[derive(Default)]
 pub(super) struct Planted(#[cfg(test)] std::sync::Mutex<Option<Part>>);
 

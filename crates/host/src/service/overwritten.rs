@@ -1,12 +1,12 @@
-//! Members that were overwritten with something else while they are served: with zeros, with
-//! another volume, by another user of the disk.
+//! Detection of members that were overwritten while they are served: with zeros, with another
+//! volume, by another user of the disk.
 //!
-//! Reads of such a device find wrong checksums. After some of them its superblocks are read: if
-//! none of the three places has one of this volume and slot, the device is taken out, as one whose
-//! reads fail is. One that data need stays, is named, and counts as lost.
+//! Reads of such a device find wrong checksums. After some of them its superblocks are read. If
+//! none of the three has this volume and slot, the device is given up, like one with too many
+//! failed reads. If the volume needs the device, it stays, is reported, and counts as lost.
 //!
-//! Each look has a thread of its own, because a device can hang. The care for devices begins looks
-//! and takes the results of earlier ones, and waits for none.
+//! Each check has its own thread, because a device can hang. The maintenance starts checks, takes
+//! the results of earlier ones, and waits for none.
 
 use super::replacing::superblocks;
 use super::{Service, State};
@@ -22,35 +22,35 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Wrong blocks and headers since the last look after which a device is looked at.
+/// Number of wrong blocks and headers since the last check after which a device is checked.
 const WRONG_MOST: u64 = 16;
 
-/// Shortest time between looks at a device.
+/// Shortest interval between two checks of a device.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// By slot, the look at its device.
+/// By slot, the last check of its device.
 type Looks = Arc<Mutex<BTreeMap<u32, Look>>>;
 
 struct Look {
     of: Identity,
     begun: Instant,
-    /// Wrong blocks of the device when the look was begun.
+    /// Number of wrong blocks of the device when the check began.
     wrong: u64,
-    /// The look has ended.
+    /// True if the check has ended.
     is_over: bool,
-    /// Whether the device was overwritten, as far as a look could say.
+    /// True if the device was overwritten; `None`: not known.
     finding: Option<bool>,
 }
 
-/// Members that were overwritten.
+/// The checks, and the overwritten members that were found.
 #[derive(Default)]
 pub(super) struct Overwritten {
     looks: Looks,
-    /// By slot of a device that stays, a sentence with the command that helps.
+    /// By slot of an overwritten device that stays, a sentence with the command that helps.
     pub(super) problems: BTreeMap<u32, String>,
 }
 
-/// The places and the content that a superblock of a device must have.
+/// The offsets of a device's superblocks, and the volume and slot that these must have.
 struct Expected {
     volume: VolumeId,
     slot: Slot,
@@ -58,8 +58,8 @@ struct Expected {
 }
 
 impl Expected {
-    /// Returns true if no place has a superblock of this volume and slot; `None`: one that could
-    /// not be read may have it.
+    /// Returns true if none of the superblocks has this volume and slot; `None`: one that could not
+    /// be read may have them.
     fn is_overwritten(&self, device: &dyn Device) -> Option<bool> {
         let mut are_read = true;
         for &at in &self.places {
@@ -79,15 +79,15 @@ impl Expected {
 }
 
 impl Overwritten {
-    /// Takes the count of a device's wrong blocks, and begins a look at it if it is time for one.
-    /// Returns true if it is known to be overwritten.
+    /// Begins a check of a device, if it has enough wrong blocks and the last check is old enough.
+    /// Returns true if the device is known to be overwritten.
     fn look(&self, device: &Arc<dyn Device>, wrong: u64, now: Instant, expected: Expected) -> bool {
         let (slot, of) = (expected.slot.0, device.identity());
         let mut looks = lock(&self.looks);
         let known = looks.get(&slot).filter(|look| look.of == of);
         let is_known = known.is_some_and(|look| look.finding == Some(true));
         let is_due = known.is_none_or(|look| {
-            // Errors that were cleared are counted from zero again.
+            // After the errors were cleared, they are counted from zero again.
             let new = wrong.checked_sub(look.wrong).unwrap_or(wrong);
             let is_time = look.is_over && now.saturating_duration_since(look.begun) >= LOOK_EVERY;
             is_time && (is_known || new >= WRONG_MOST)
@@ -100,14 +100,14 @@ impl Overwritten {
         let (told, device) = (self.looks.clone(), device.clone());
         let look = move || {
             let finding = expected.is_overwritten(&*device);
-            // Closed before the next look may begin.
+            // The device is closed before the next check may begin.
             drop(device);
             if let Some(look) = lock(&told).get_mut(&slot).filter(|look| look.of == of) {
                 (look.is_over, look.finding) = (true, finding);
             }
         };
         if std::thread::Builder::new().name("look".into()).spawn(look).is_err() {
-            // Without a thread the next turn looks.
+            // If no thread can be started, the next turn tries again.
             looks.remove(&slot);
         }
         is_known
@@ -120,7 +120,8 @@ impl Overwritten {
 }
 
 impl Service {
-    /// Takes out members that were overwritten, as far as looks at them say; names those that stay.
+    /// Gives up members that were overwritten according to their checks; reports those that must
+    /// stay.
     pub(super) fn look_for_overwritten(&self, state: &mut State, report: &Report, now: Instant) {
         let Some(folder) = &state.folder else { return };
         let root = folder.root().to_path_buf();
@@ -181,7 +182,8 @@ mod tests {
         Expected { volume: VolumeId([1; 16]), slot: Slot(0), places }
     }
 
-    /// Looks as the care does, until no look is under way, and returns whether it is overwritten.
+    /// Runs checks as the maintenance does, until none is under way. Returns true if the device was
+    /// overwritten.
     fn look(overwritten: &Overwritten, device: &Arc<dyn Device>, wrong: u64, now: Instant) -> bool {
         overwritten.look(device, wrong, now, expected());
         let begun = Instant::now();
@@ -204,17 +206,17 @@ mod tests {
         assert!(look(&overwritten, &device, 16, now));
         let soon = now + LOOK_EVERY - Duration::from_secs(1);
         assert!(look(&overwritten, &device, 500, soon) && looked_at(&overwritten) == Some(now));
-        // One that is known to be overwritten is looked at again, until it is not.
+        // A device that is known to be overwritten is checked again, until it no longer is.
         let later = now + LOOK_EVERY;
         assert!(look(&overwritten, &device, 500, later) && looked_at(&overwritten) == Some(later));
-        // Another device in the slot is not blamed for the one before it.
+        // Another device in the slot does not inherit the result of the earlier one.
         let other: Arc<dyn Device> = Arc::new(MemoryDevice::new("n", 1 << 20));
         assert!(!overwritten.look(&other, 3, later, expected()));
     }
 
     #[test]
     fn a_device_of_which_a_superblock_cannot_be_read_is_not_called_overwritten() {
-        // It ends before its last superblock.
+        // The device ends before the offset of its last superblock.
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("m", 8192));
         assert_eq!(expected().is_overwritten(&*device), None);
         assert!(!look(&Overwritten::default(), &device, 100, Instant::now()));

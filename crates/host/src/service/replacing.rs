@@ -1,16 +1,17 @@
-//! Replacing a device that still works: it stays in the volume until the new one is a copy of it
-//! ([`crate::twin`]).
+//! Replacement of a device that still works: it stays in the volume until the new device is a copy
+//! of it ([`crate::twin`]).
 //!
-//! The folder has a line for it, and the new device a mark, so that a copy that a stop or a crash
-//! cut off begins again at the next start, without the folder, too. The line of the slot names the
-//! old device until the copy is whole, and the new one from then on, by one renaming of the file. A
-//! new device that has superblocks of the slot before that renaming was cut off between the two
-//! steps: its copy begins again. If the old device is lost before, the new one takes its place as a
-//! spare would.
+//! The folder has a line for the replacement, and the new device has a mark. So a copy that is
+//! interrupted by a stop or a crash is restarted at the next start, even without the folder. The
+//! line of the slot names the old device until the copy is complete, and then the new one; one
+//! rename of the file changes it. If a new device has superblocks of the slot before that rename,
+//! its copy was interrupted between the two steps and is restarted. If the old device is lost
+//! before the copy is complete, the new one replaces it as a spare would.
 //!
-//! The new device is then verified by its checksums ([`super::verifying`]).
+//! Afterwards the new device is verified by its checksums ([`super::verifying`]).
 //!
-//! A replacement that failed or was cancelled leaves the old device, and an event on the devices.
+//! A replacement that failed or was cancelled leaves the old device in the volume, and an event on
+//! the devices.
 
 use super::verifying::Proof;
 use super::{Service, State};
@@ -30,14 +31,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Pause of a copy before it looks again whether writes that the twin did not see have ended, or
-/// whether the old device answers again.
+/// Interval at which a copy checks whether writes that bypass the twin have ended, or whether the
+/// old device answers again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// Time that an order waits for the old device to be alone again.
+/// Longest wait of an order until the old device serves alone again.
 const ALONE_AGAIN: Duration = Duration::from_secs(10);
 
-/// A replacement under way. Dropped, its copying ends.
+/// A replacement under way. When dropped, the copying ends.
 pub(super) struct Replacement {
     pub(super) path: PathBuf,
     old: Arc<dyn Device>,
@@ -47,16 +48,16 @@ pub(super) struct Replacement {
     copier: Option<JoinHandle<()>>,
 }
 
-/// Controls of a copier.
+/// Controls of the copying thread.
 struct Control {
     stops: Mutex<bool>,
     told: Condvar,
-    /// Bytes a second that it may read and write; 0: no limit.
+    /// Most bytes a second that it may read and write; 0: no limit.
     rate: AtomicU64,
 }
 
 impl Control {
-    /// Waits; true if the copy goes on then.
+    /// Waits; returns true if the copying is to continue.
     fn wait(&self, time: Duration) -> bool {
         let stops = self.stops.lock().expect("nothing panics under the lock");
         let wait = self.told.wait_timeout_while(stops, time, |stops| !*stops);
@@ -76,8 +77,8 @@ impl Drop for Replacement {
         *self.control.stops.lock().expect("nothing panics under the lock") = true;
         self.control.told.notify_all();
         let Some(copier) = self.copier.take() else { return };
-        // Its devices are closed with it. A device that hangs is not waited for: its copier ends
-        // when it answers.
+        // The new device is closed with its thread. If a device hangs, the thread is not waited
+        // for: it ends when the device answers.
         let until = Instant::now() + CLOSING;
         while !copier.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -88,7 +89,7 @@ impl Drop for Replacement {
     }
 }
 
-/// Copies until only superblocks are missing, or the replacement is over.
+/// Copies until only superblocks are missing, or the replacement has ended.
 fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
     loop {
         match host.is_drained(slot) {
@@ -101,11 +102,11 @@ fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
         let pause = match twin.step() {
             Ok(Step::Copied(bytes)) => match control.rate.load(Ordering::Relaxed) {
                 0 => Duration::ZERO,
-                // Each byte is read and written.
+                // The rate counts each byte twice: it is read and written.
                 rate => Duration::from_secs_f64(2.0 * bytes as f64 / rate as f64),
             },
             Ok(Step::Ready | Step::Over) => return,
-            // If it does not come back, the volume gives it up.
+            // If the old device does not answer any more, the volume gives it up.
             Err(_) => AGAIN_AFTER,
         };
         if !control.wait(pause) {
@@ -122,7 +123,7 @@ pub(super) fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
 }
 
 impl Service {
-    /// Begins to copy a device that works to one that will take its place. The new one holds no
+    /// Begins to copy a working device to one that will replace it. The new device has no
     /// superblock.
     pub(super) fn begin_replacing(
         &self,
@@ -165,30 +166,29 @@ impl Service {
         Ok(())
     }
 
-    /// Records the new state of a replacement on the devices. A volume that has failed records
-    /// nothing.
+    /// Records an event of a replacement on the devices. A volume that has failed records nothing.
     fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) {
         let _ = self.host().note_event(Some(slot), what, why);
     }
 
-    /// True if a device is being replaced, or is to be.
+    /// True if a device is being replaced, or its replacement was ordered.
     pub(super) fn is_being_replaced(state: &State, slot: Slot) -> bool {
         let named =
             state.folder.as_ref().is_some_and(|folder| folder.config().replacing.contains_key(&slot.0));
         named || state.replacements.contains_key(&slot.0)
     }
 
-    /// Ends the replacement of a device that works, which stays in the volume. Returns the path of
+    /// Cancels the replacement of a working device, which stays in the volume. Returns the path of
     /// the new device, which is closed.
     ///
-    /// Errors: `NotReplaced`; `BeingReplaced` if a device does not answer: the old one is alone
-    /// again only when it does.
+    /// Errors: `NotReplaced`; `BeingReplaced` if a device does not answer: the old one serves alone
+    /// again only after that.
     pub(super) fn cancel_replacing(&self, state: &mut State, slot: Slot) -> Result<PathBuf, FolderError> {
         let not_replaced = FolderError::NotReplaced { slot };
         let named = state.folder.as_ref().and_then(|folder| folder.config().replacing.get(&slot.0));
         let under_way = state.replacements.get(&slot.0).map(|one| &one.path);
         let path = named.or(under_way).cloned().ok_or(not_replaced)?;
-        // In the folder first: a copy that it does not name is not begun again.
+        // The folder is changed first: a copy that it does not list is not restarted.
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| drop(config.replacing.remove(&slot.0)))?;
         state.problems.remove(&slot.0);
@@ -206,10 +206,11 @@ impl Service {
         Ok(path)
     }
 
-    /// Refuses a device that the folder names as the copy of a slot's, if it holds anything else.
+    /// Refuses a new device that the folder lists for a replacement, if it has other data than such
+    /// a copy.
     ///
-    /// Superblocks of the slot are those of a copy that was cut off at its end. The old device
-    /// works, so nothing is lost with them.
+    /// Superblocks of the slot on it are those of a copy that was interrupted at its end. The old
+    /// device works, so overwriting them loses no data.
     fn check_resumed(&self, state: &State, slot: Slot, new: &Arc<dyn Device>) -> Result<(), FolderError> {
         let asked = Timely::of(new);
         let old = state.devices[slot.0 as usize].as_ref();
@@ -226,14 +227,14 @@ impl Service {
         state.replacements.values().for_each(|one| one.control.rate.store(rate, Ordering::Relaxed));
     }
 
-    /// Ends copies that are complete or have failed, and begins those that the folder has a line
-    /// for.
+    /// Ends copies that are complete or have failed, and begins those that are listed in the
+    /// folder.
     pub(super) fn look_after_replacements(&self, state: &mut State, report: &Report) {
         for number in state.replacements.keys().copied().collect::<Vec<u32>>() {
             let slot = Slot(number);
             let Some(one) = state.replacements.get(&number) else { continue };
             if !report.members[number as usize].attached {
-                // The old device is lost: the new one is rebuilt in its place.
+                // The old device is lost, so the new one is rebuilt in its place.
                 if let Some(one) = state.replacements.remove(&number) {
                     let (path, new) = (one.path.clone(), one.new.clone());
                     drop(one);
@@ -282,7 +283,7 @@ impl Service {
         }
     }
 
-    /// Puts the new device of a complete copy in the place of the old one.
+    /// Makes the new device of a complete copy the member.
     fn finish(&self, state: &mut State, slot: Slot) {
         let Some(one) = state.replacements.remove(&slot.0) else { return };
         let Some(folder) = &mut state.folder else { return };
@@ -296,7 +297,7 @@ impl Service {
         match one.twin.finish(name) {
             Ok(true) => {}
             Ok(false) => {
-                // It failed at the end; the next turn of the care ends it.
+                // The copy failed at its end, or is to be tried again; the next turn handles that.
                 state.replacements.insert(slot.0, one);
                 return;
             }
@@ -306,16 +307,16 @@ impl Service {
             }
         }
         state.devices[slot.0 as usize] = Some(one.new.clone());
-        // Until this succeeds the twin stays, and uses only the new device.
+        // Until the exchange succeeds the twin stays in the slot, and uses only the new device.
         let _ = self.host().exchange(slot, one.new.clone(), true);
         self.note_copy(slot, EventKind::COPY_TAKEN, (Reason::NONE, 0));
         // A failure does no harm: from the next session on the old device is stale.
         let _ = wipe(&Timely::of(&one.old));
-        // What had rotted unseen on the old device, or could not be read there, is bad on this one.
+        // Blocks that were bad or unreadable on the old device are bad on the new one.
         state.proofs.insert(slot.0, Proof::since(unix_time()));
     }
 
-    /// Lets the old device go on alone, and records the reason.
+    /// Makes the old device serve alone again, and records the reason.
     fn abandon(&self, state: &mut State, slot: Slot, why: &Ended, unnamed: Option<&FolderError>) {
         let (reason, errno) = match why {
             Ended::Failed(error) => reason_of(Some(error)),
@@ -348,8 +349,8 @@ impl Service {
     }
 
     /// Makes the old device serve alone again, and closes the new one. Returns the path of the new
-    /// one; `None`: not yet, because a device has a request pending. Until then the twin reads from
-    /// the old device alone.
+    /// one; `None`: not yet possible, because a device has a pending request. Until then the twin
+    /// reads only from the old device.
     fn end_replacement(&self, state: &mut State, slot: Slot) -> Option<PathBuf> {
         let one = state.replacements.get(&slot.0)?;
         if !self.host().is_drained(slot).unwrap_or(false)

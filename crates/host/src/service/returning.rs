@@ -1,13 +1,13 @@
-//! Members on servers that went away: tried again until they answer, and caught up.
+//! Members on servers that became unreachable: they are retried until they answer, and then caught
+//! up.
 //!
-//! A disk that was unplugged waits for its operator; a server that was started again does not. Each
-//! try has a thread of its own, after a pause that doubles from [`FIRST`] to [`LAST`], so a server
-//! that comes and goes costs little. The volume takes a member back like any device that returns:
-//! only the writes since are missing. If the volume has failed and enough members have come, it is
-//! opened again.
+//! An unplugged disk needs its operator, a restarted server does not. Each retry has its own
+//! thread, and follows a pause that doubles from [`FIRST`] to [`LAST`], so an unreliable server
+//! costs little. The volume takes a member back like any device that returns: only the writes since
+//! then are missing. If the volume has failed and enough members have returned, it is opened again.
 //!
-//! A member gets no request for [`SETTLE`] after its server has answered. A server that was stopped
-//! first does the requests of the connection that was given up, and NBD cannot take these back.
+//! A member gets no request for [`SETTLE`] after its server has answered: a server that was stopped
+//! first performs the requests of the abandoned connection, and NBD cannot cancel these.
 
 use super::{Service, State};
 use crate::opening::open_soon;
@@ -22,39 +22,39 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// The first pause before a try, and the longest.
+/// The first pause before a retry, and the longest one.
 const FIRST: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(60);
 
-/// Time after which the pauses of a member that stays begin with the first again.
+/// Time without a loss after which the pauses of a member begin with the first again.
 const STEADY: Duration = Duration::from_secs(600);
 
-/// Time for a server to do the requests of the old connection.
+/// Time for a server to perform the requests of the old connection.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// First words of a problem whose tries have failed.
+/// Beginning of the text of a problem after a failed retry.
 pub(super) const TRIED: &str = "tried again: ";
 
 type Opened = Result<Arc<dyn Device>, DeviceError>;
 
-/// Members that are tried again, by slot.
+/// Members that are retried, by slot.
 #[derive(Default)]
 pub(super) struct Returning {
     tries: BTreeMap<u32, Try>,
-    /// Members of a failed volume that answer again: they wait until there are enough.
+    /// Members of a failed volume that answer again: they are kept until there are enough.
     came: BTreeMap<u32, Arc<dyn Device>>,
 }
 
 struct Try {
     pause: Duration,
-    /// Time of the next one.
+    /// Time of the next retry.
     at: Instant,
-    /// The one under way.
+    /// The result of the retry under way.
     opens: Option<Receiver<Opened>>,
 }
 
 impl Returning {
-    /// Returns the member of a slot if it answers again, and begins a try when it is time.
+    /// Returns the result of a retry that has ended, and begins a retry if it is due.
     fn look(&mut self, slot: Slot, path: PathBuf, now: Instant) -> Option<Opened> {
         let first = || Try { pause: FIRST, at: now + FIRST, opens: None };
         let one = self.tries.entry(slot.0).or_insert_with(first);
@@ -66,7 +66,7 @@ impl Returning {
             one.opens = None;
             one.at = now + one.pause;
             one.pause = (one.pause * 2).min(LAST);
-            // A thread that ended without an answer counts as a failed try.
+            // If the thread ended without a result, the retry counts as failed.
             return opened.ok();
         }
         if now >= one.at {
@@ -78,26 +78,26 @@ impl Returning {
                 }
                 let _ = told.send(opened);
             };
-            // Without a thread it is tried at the next look.
+            // If no thread can be started, the next turn tries again.
             let began = std::thread::Builder::new().name("returning".into()).spawn(open);
             one.opens = began.ok().map(|_| opens);
         }
         None
     }
 
-    /// Forgets the pauses of members that have stayed.
+    /// Resets the pauses of members that have stayed for long enough.
     fn forget_steady(&mut self, now: Instant, is_here: impl Fn(Slot) -> bool) {
         self.tries.retain(|&slot, one| !is_here(Slot(slot)) || now < one.at + STEADY);
     }
 }
 
-/// True if a member is gone because its connection failed.
+/// True if a member was lost because of its connection.
 fn went_away(error: Option<&DeviceError>) -> bool {
     matches!(error, None | Some(DeviceError::Gone { .. } | DeviceError::Server { .. }))
 }
 
 impl Service {
-    /// Takes members on servers back that answer again.
+    /// Takes back members on servers that answer again.
     pub(super) fn look_for_returning(&self, state: &mut State, report: &Report) {
         let now = Instant::now();
         let is_here = |slot: Slot| report.members.get(slot.0 as usize).is_some_and(|member| member.attached);
@@ -115,7 +115,7 @@ impl Service {
             let Some(folder) = &state.folder else { return };
             let place = folder.config().devices.get(&slot.0).filter(|place| is_server(&place.path));
             let Some(place) = place.cloned() else { continue };
-            // A spare that took its place in this turn counts from the next on.
+            // A spare that took the slot in this turn is not in `report` yet.
             if state.devices[slot.0 as usize].is_some() || state.returning.came.contains_key(&slot.0) {
                 continue;
             }
@@ -134,15 +134,15 @@ impl Service {
             }
         }
         if has_come && report.status.failed {
-            // With too few of them it stays as it was until the next one comes.
+            // If they do not suffice, the volume stays as it was until the next one returns.
             let _ = self.open_with_those_that_came(state);
         }
     }
 
-    /// Opens a volume that has failed again, if the members that have come suffice.
+    /// Opens a failed volume again, if the members that have returned suffice.
     fn open_with_those_that_came(&self, state: &mut State) -> Result<(), FolderError> {
         let volume = Some(self.geometry.volume);
-        // One that went away again is tried again.
+        // A member that no longer answers is retried.
         let answers = |device: &Arc<dyn Device>| {
             newest_superblock(&Timely::new(device.clone(), SETTLE), volume).is_some()
         };
@@ -161,7 +161,7 @@ impl Service {
 mod tests {
     use super::*;
 
-    /// Repeats the try until the one under way has ended.
+    /// Repeats the call until the retry under way has ended.
     fn ended(returning: &mut Returning, now: Instant) -> Option<Opened> {
         let begun = Instant::now();
         loop {

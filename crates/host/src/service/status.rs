@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 const REVIVES: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Returns the engine's report; while the volume is opened again, it waits for that for a
-    /// while.
+    /// Returns the engine's report. While the volume is being opened again, it waits some time for
+    /// that.
     fn report_soon(&self) -> Result<Report, HostError> {
         let until = Instant::now() + REVIVES;
         loop {
@@ -38,7 +38,8 @@ impl Service {
         }
     }
 
-    /// Returns the state in words and numbers. It waits for no device, nor for management.
+    /// Returns the status report. It waits neither for a device nor for the lock of the service's
+    /// state.
     pub(super) fn status(&self) -> Result<StatusReport, FolderError> {
         let report = self.report_soon()?;
         let known = lock(&self.known).clone();
@@ -46,7 +47,8 @@ impl Service {
         let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
         let counted = Margin::from(margin(&bearing, &report.standing));
         let strays: Vec<Slot> = known.strays.keys().map(|&slot| Slot(slot)).collect();
-        // Strays are read now, and gone when the server ends; what was overwritten is gone.
+        // A stray can be read now, but will be gone when the server ends. Overwritten members count
+        // as lost already.
         let margin = match Margin::from(margin(&bearing, &report.standing.without(&strays))) {
             with_strays if with_strays.survives || !counted.survives => with_strays,
             none_left => Margin { survives: true, ..none_left },
@@ -61,7 +63,7 @@ impl Service {
             let waits = member.attached && device.state == DeviceState::Lost;
             let (state_word, done_stripes) = match device.state {
                 DeviceState::Present => (DeviceWord::Present, None),
-                // It has come, and takes part once the commit under way is durable.
+                // The device is attached, and takes part once the present commit is durable.
                 DeviceState::Lost if waits && !self.only_looks && !status.failed => {
                     (DeviceWord::Rebuilding, Some(0))
                 }
@@ -172,7 +174,7 @@ impl Service {
     }
 }
 
-/// Returns the memory of the process; 0 where the system does not say.
+/// Returns the resident memory of the process in bytes; 0 if the system does not report it.
 fn resident_bytes() -> u64 {
     let said = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let resident = said.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -207,11 +209,11 @@ fn scrub_report(scrub: &ScrubStatus) -> ScrubReport {
 }
 
 impl Service {
-    /// Returns the progress of a device's copy, under way or ordered.
+    /// Returns the progress of the copy of a device, under way or ordered.
     fn replacement(&self, known: &Known, slot: Slot) -> Option<ReplacementReport> {
         let total_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
         let (path, copied_bytes, verified_bytes, unreadable_blocks) = match known.replacements.get(&slot.0) {
-            // One that has just ended has copied all.
+            // The twin of a replacement that has just ended is gone: all bytes are copied.
             Some((path, twin)) => match twin.upgrade() {
                 Some(twin) => {
                     let unreadable = twin.unreadable_blocks();
@@ -224,7 +226,7 @@ impl Service {
         Some(ReplacementReport { path, copied_bytes, verified_bytes, total_bytes, unreadable_blocks })
     }
 
-    /// Returns the progress of the verification of a copy; `None`: there is none to do.
+    /// Returns the progress of the verification of a copy; `None`: it needs none.
     fn verification(&self, known: &Known, report: &Report, slot: Slot) -> Option<VerificationReport> {
         known.config.as_ref()?.verifying.get(&slot.0)?;
         let total_stripes = self.geometry.logical_stripes().into();
@@ -247,16 +249,17 @@ fn metadata_report(bad: &BadMetadata) -> MetadataReport {
     MetadataReport { device: slot.0, superblocks, journal, snapshot, definition }
 }
 
-/// Stripes done and in all, of the device that is furthest behind.
+/// Progress of a rebuild, for the device that is furthest behind: stripes done and stripes in
+/// total.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rebuilding {
     pub(super) done: u64,
     pub(super) total: u64,
-    /// Stripes done in the first pass, while it is under way.
+    /// Number of stripes done in the first pass, while that is under way.
     pub(super) first_pass: Option<u64>,
 }
 
-/// Returns the progress of a rebuild; `None`: nothing is rebuilt.
+/// Returns the progress of a rebuild; `None`: no device is being rebuilt.
 pub(super) fn rebuilding(report: &Report) -> Option<Rebuilding> {
     let states = report.status.devices.iter().filter_map(|device| match device.state {
         DeviceState::Rebuilding { done_stripes, ahead_stripes, total_stripes } => {
@@ -308,8 +311,8 @@ fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
     report.status.broken_stripes.max(count_in(ends.collect()))
 }
 
-/// Counts the numbers in ranges, each given by its first and last. It does not visit each number: a
-/// range can name all stripes of a huge empty volume.
+/// Counts the distinct numbers in ranges, each given by its first and last number. It does not
+/// iterate over the numbers, because a range can cover all stripes of a huge empty volume.
 fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
     ranges.sort_unstable();
     let mut next = 0;
@@ -324,7 +327,7 @@ fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
     all
 }
 
-/// Findings on the volume as a whole, the worst first.
+/// Returns findings on the volume as a whole, the worst first.
 fn of_volume(report: &Report, survives: bool, damaged: u64, vol: &str) -> Vec<Finding> {
     let status = &report.status;
     let mut findings = Vec::new();
@@ -381,7 +384,7 @@ fn of_volume(report: &Report, survives: bool, damaged: u64, vol: &str) -> Vec<Fi
     findings
 }
 
-/// Findings on errors of the past, for which no device has to be brought back.
+/// Returns findings on past errors, which need no device to be brought back.
 fn warnings(
     devices: &[DeviceReport],
     bad_spares: &BTreeMap<PathBuf, String>,
@@ -431,7 +434,7 @@ fn warnings(
     died.chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
 }
 
-/// Returns a duration in words.
+/// Returns a duration as text.
 fn span(seconds: u64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),

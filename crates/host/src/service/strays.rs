@@ -1,9 +1,9 @@
-//! Members that the next start would not find: their file was deleted, renamed or cut, or another
-//! is at their path. The server reads and writes them as ever, so only this finds them before the
-//! volume is stopped.
+//! Strays: members that the next start would not find, because their file was deleted, renamed or
+//! truncated, or another one is at their path. The server still reads and writes them, so only this
+//! check detects them before the volume is stopped.
 //!
-//! Each look has a thread of its own, because the file system of a path can hang. The care for
-//! devices begins looks and takes the results of earlier ones, and waits for none.
+//! Each check has its own thread, because the file system of a path can hang. The maintenance
+//! starts checks, takes the results of earlier ones, and waits for none.
 
 use super::State;
 use crate::locks::lock;
@@ -14,30 +14,30 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Interval of the looks: a stray is named within this and the time of a look.
+/// Interval of the checks: a stray is reported within this time and the duration of a check.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
 
-/// The last look of each slot.
+/// The last check of each slot.
 type Found = Arc<Mutex<BTreeMap<u32, Look>>>;
 
 struct Look {
     of: Identity,
-    /// The look has ended.
+    /// True if the check has ended.
     is_over: bool,
     standing: Standing,
 }
 
-/// Members that the next start would not find.
+/// The members that are strays.
 #[derive(Default)]
 pub(super) struct Strays {
     found: Found,
     looked_at: Option<Instant>,
-    /// By slot, a sentence with the command that helps.
+    /// By slot of a stray, a sentence with the command that helps.
     pub(super) problems: BTreeMap<u32, String>,
 }
 
 impl State {
-    /// Takes the results of looks at members, and begins others when it is time.
+    /// Takes the results of checks, and begins new ones if they are due.
     pub(super) fn look_for_strays(&mut self, now: Instant) {
         let State { folder: Some(folder), devices, strays, .. } = self else { return };
         strays.look(folder.root(), devices, now);
@@ -64,7 +64,7 @@ impl Strays {
     }
 }
 
-/// Begins a look at a member.
+/// Begins a check of a member.
 fn begin(found: &Found, slot: u32, device: Arc<dyn Device>) {
     let of = device.identity();
     let before = lock(found).get(&slot).filter(|look| look.of == of).map(|look| look.standing);
@@ -73,14 +73,14 @@ fn begin(found: &Found, slot: u32, device: Arc<dyn Device>) {
     let told = found.clone();
     let look = move || {
         let standing = device.standing();
-        // Closed before the next look may begin.
+        // The device is closed before the next check may begin.
         drop(device);
         if let Some(look) = lock(&told).get_mut(&slot).filter(|look| look.of == of) {
             (look.is_over, look.standing) = (true, standing);
         }
     };
     if std::thread::Builder::new().name("look".into()).spawn(look).is_err() {
-        // Without a thread the next turn looks.
+        // If no thread can be started, the next turn tries again.
         lock(found).remove(&slot);
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     use pantile_device::{FileDevice, Layer, Layered};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Looks until there is a result for slot 0, and returns its problem.
+    /// Runs checks until there is a result for slot 0, and returns its problem.
     fn said(strays: &mut Strays, devices: &[Option<Arc<dyn Device>>], now: Instant) -> Option<String> {
         strays.look(Path::new("/v"), devices, now);
         let begun = Instant::now();
@@ -123,7 +123,7 @@ mod tests {
         assert!(problem.contains("nothing is at its path") && problem.contains("pantile replace /v 0 "));
         std::fs::rename(&aside, &path).expect("moved back");
         assert_eq!(said(&mut strays, &devices, now + 2 * LOOK_EVERY), None);
-        // Another device in the slot is not blamed for the one before it.
+        // Another device in the slot does not inherit the result of the earlier one.
         std::fs::remove_file(&path).expect("deleted");
         assert!(said(&mut strays, &devices, now + 3 * LOOK_EVERY).is_some());
         let other: Arc<dyn Device> = Arc::new(FileDevice::create(&path, 1 << 20).expect("a device"));
@@ -150,7 +150,7 @@ mod tests {
         for round in 0..50 {
             strays.look(Path::new("/v"), &devices, now + LOOK_EVERY * round);
         }
-        // This one, that of the array, and that of the one look that waits.
+        // Three references: this one, that in the array, and that of the single check that waits.
         assert_eq!(Arc::strong_count(&device), 3);
         assert!(strays.problems.is_empty());
         drop(answer);

@@ -1,21 +1,22 @@
-//! Verification of a device that took the place of a working one as its copy.
+//! Verification of a device that became a member as the copy of a working one.
 //!
-//! The copy is byte for byte, with all that had rotted unseen on the old device. So the engine
-//! scrubs the new one, and rebuilds what is bad from the others. The folder has a line for that
-//! from the renaming on that names the new device. After a restart the verification begins again. A
-//! scrub of all devices with repair that began later does the same and counts as it.
+//! A copy is byte for byte, with all undetected errors of the old device. So the engine scrubs the
+//! new device, and rebuilds its bad blocks from the others. The folder has a line for the
+//! verification from the rename on that makes the new device the member. After a restart the
+//! verification begins again. A scrub of all devices with repair that begins later includes the
+//! verification.
 
 use super::{Service, State};
 use crate::Report;
 use crate::engine::unix_time;
 use pantile_volume::{DeviceState, Scrub, ScrubStatus, Slot};
 
-/// The verification of a device.
+/// State of the verification of a device.
 #[derive(Clone, Copy)]
 pub(super) struct Proof {
-    /// Scrubs that began later cover the device.
+    /// Time after which a scrub of all devices includes the verification, in seconds since 1970.
     since: i64,
-    /// The engine was told to scrub it.
+    /// True if the engine was ordered to scrub the device.
     is_ordered: bool,
 }
 
@@ -24,15 +25,15 @@ impl Proof {
         Proof { since, is_ordered: false }
     }
 
-    /// Returns true if a scrub of all devices does what the verification does.
+    /// Returns true if a scrub of all devices includes the verification.
     fn is_covered_by(&self, scrub: &ScrubStatus) -> bool {
         scrub.repair && scrub.begun_at > self.since && !scrub.stopped && !scrub.paused
     }
 }
 
 impl Service {
-    /// Begins verifications that the folder has a line for, one at a time, and ends those that are
-    /// over.
+    /// Begins the verifications that are listed in the folder, one at a time, and ends those that
+    /// are complete.
     pub(super) fn look_after_copies(&self, state: &mut State, report: &Report) {
         let Some(folder) = &mut state.folder else { return };
         let wanted = folder.config().verifying.clone();
@@ -50,7 +51,7 @@ impl Service {
             let all = report.status.scrub.as_ref().filter(|all| proof.is_covered_by(all));
             match own.map(|own| own.running).or(all.map(|all| all.running)) {
                 Some(true) => {}
-                // If the folder cannot be written, this is tried again.
+                // If the folder cannot be written, the next turn tries again.
                 Some(false) => _ = folder.change(|config| _ = config.verifying.remove(&number)),
                 None => waits = waits.or(Some(number)),
             }

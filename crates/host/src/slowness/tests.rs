@@ -2,8 +2,8 @@ use super::*;
 
 const AFTER: Duration = Duration::from_secs(30);
 
-/// Six devices with one load, whose every read takes as long as `took` says, in microseconds.
-/// Returns who was called slow at each second.
+/// Simulates six devices with one load, whose reads take as many microseconds as `took` says.
+/// Returns the devices that were called slow, for each second.
 fn run(seconds: u64, reads_a_second: u64, mut took: impl FnMut(u64, usize) -> f64) -> Vec<[bool; 6]> {
     let tallies: [Tally; 6] = Default::default();
     let mut watch = Watch::new(6, Rule { after: AFTER });
@@ -20,8 +20,9 @@ fn run(seconds: u64, reads_a_second: u64, mut took: impl FnMut(u64, usize) -> f6
     called
 }
 
-/// How long a read takes on healthy devices: mostly a cache or a flash, now and then an arm, a
-/// garbage collection or a scheduler that has other work; a long tail.
+/// Returns the duration of a read on a healthy device. Most reads are from a cache or flash; a few
+/// take longer because of a disk's arm, garbage collection or a scheduler. So the distribution has
+/// a long tail.
 fn healthy(random: &mut fastrand::Rng, median_us: f64) -> f64 {
     let tail = 1.0 / (1.0 - random.f64());
     let hit = if random.u32(..10) == 0 { 20.0 } else { 1.0 };
@@ -33,8 +34,9 @@ fn no_device_is_called_slow_in_an_hour_of_load_on_six_equal_devices() {
     let light = (0..8).flat_map(|seed| [(seed, 1), (seed, 3), (seed, 20)]);
     for (seed, reads_a_second) in light.chain([(8, 200), (9, 200)]) {
         let mut random = fastrand::Rng::with_seed(seed);
-        // Bursts in which a device for 15 s, the three devices of one disk or all for 5 minutes are
-        // a hundred times as slow: a hiccup, a neighbour, a scheduler.
+        // Bursts, in which devices are a hundred times as slow: one device for up to 15 s, and the
+        // three devices of one disk, or all of them, for up to 5 minutes. Causes are hiccups,
+        // neighbours and schedulers.
         let mut bursts: Vec<(u64, u64, u32)> = Vec::new();
         let mut at = 0;
         while at < 3600 {
@@ -73,7 +75,7 @@ fn a_device_ten_times_as_slow_is_called_slow_within_a_minute_and_no_other_is() {
             let expected = match second {
                 ..=320 => Some(false),
                 360..=900 => Some(true),
-                // Good for a while: not before a minute, and soon after.
+                // The warning ends about a minute after the recovery.
                 901..=950 => Some(true),
                 980.. => Some(false),
                 _ => None,
@@ -85,7 +87,7 @@ fn a_device_ten_times_as_slow_is_called_slow_within_a_minute_and_no_other_is() {
 
 #[test]
 fn a_device_of_few_and_very_long_reads_is_called_slow() {
-    // As when reads go around it, and one at a time sees how long it takes.
+    // Reads avoid the device, and only one probe at a time measures it.
     for took_s in [1, 2, 4] {
         let tallies: [Tally; 6] = Default::default();
         let mut watch = Watch::new(6, Rule { after: AFTER });

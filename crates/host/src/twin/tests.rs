@@ -1,5 +1,5 @@
-//! Replacements with a crash after every operation, in a world of two devices. Each device keeps
-//! any part of the writes that were not flushed.
+//! Replacements with a crash after every operation, on two simulated devices. After a crash each
+//! device has any subset of the writes that were not flushed.
 
 use super::*;
 use pantile_device::{Fault, Faulty, MemoryDevice, OpKind};
@@ -7,25 +7,25 @@ use std::collections::BTreeMap;
 
 const BLOCKS: u64 = 3 * (STEP_BYTES / BLOCK) as u64;
 const WITHHELD: [u64; 3] = [0, 1, BLOCKS - 1];
-/// The byte of the blocks of a mark, and of no other block.
+/// The byte that fills a block of a mark, and no other block.
 const MARK: u8 = 251;
 const OLD: usize = 0;
 const NEW: usize = 1;
 
-/// All events, in order.
+/// Events of a test, in order.
 #[derive(Clone, Copy, Debug)]
 enum Did {
-    /// A block of a device has a content.
+    /// A block was written: the device, the block, its content.
     Wrote(usize, u64, u8),
     Flushed(usize),
-    /// The volume asked for a block to have a content; it had not been answered before.
+    /// The volume requested the write of a block, which is not acknowledged yet.
     Asked(u64, u8),
-    /// A flush was acknowledged: all writes answered before it are durable.
+    /// A flush was acknowledged: all writes acknowledged before it are durable.
     Told,
     Named,
 }
 
-/// A device of blocks of one repeated byte, which records its operations.
+/// A device whose blocks each consist of one repeated byte. It records its operations.
 struct Told {
     number: usize,
     device: MemoryDevice,
@@ -75,47 +75,47 @@ impl Device for Told {
     }
 }
 
-/// A bug on purpose, to see that the test of crashes is not blind.
+/// A bug on purpose, to prove that the test of crashes detects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
-    /// Writes beside the copy do not reach the new device.
+    /// The volume's writes during the copy do not reach the new device.
     ForgetsTheCopy,
-    /// The new device is named before it is flushed.
+    /// The new device is recorded as the member before it is flushed.
     NamesUnflushed,
-    /// Superblocks are copied with everything else.
+    /// Superblocks are copied together with everything else.
     CopiesSuperblocksFirst,
-    /// The new device is not marked before it is copied to.
+    /// The new device gets no mark before the copy.
     MarksNothing,
-    /// The new device is not read back; nor is it with any other of these.
+    /// The new device is not read back. This is part of every other bug, too.
     VerifiesNothing,
-    /// Writes to what is copied do not reach the old device, as if it had been taken out.
+    /// Writes to the copied part do not reach the old device, as if it had been removed.
     DropsTheOld,
 }
 
-/// An action on the pair.
+/// Actions of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     /// A step of the copy.
     Step,
-    /// A write or flush of the volume beside the copy.
+    /// A write or flush of the volume during the copy.
     Beside,
     Finish,
-    /// The new device is the volume's.
+    /// A use of the volume with the new device as the member.
     After,
 }
 
-/// A device of a pair with a bug: it drops or hides some of the operations.
+/// A device with a bug: it drops some of the operations.
 struct Buggy {
     bug: Bug,
     is_new: bool,
     device: Arc<dyn Device>,
     old: Arc<dyn Device>,
-    /// The present action, and the end of the part that steps have written.
+    /// The present action, and the end of the part that was copied.
     moment: Arc<Mutex<(Moment, u64)>>,
 }
 
 impl Buggy {
-    /// Puts a bug between a pair and its devices.
+    /// Wraps both devices of a pair with a bug.
     fn pair(
         bug: Bug,
         old: Arc<dyn Device>,
@@ -145,7 +145,7 @@ impl Device for Buggy {
         self.device.identity()
     }
     fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        // What is verified is larger than a superblock.
+        // Reads of more than a block are those of the verification.
         let verifies = into.len() > BLOCK;
         if verifies { &self.old } else { &self.device }.read_at(offset_bytes, into)
     }
@@ -193,7 +193,7 @@ fn fill(byte: u8, blocks: u64) -> AlignedBuf {
     buffer
 }
 
-/// A replacement with writes and flushes between its steps: all that happened.
+/// Runs a replacement with writes and flushes between its steps. Returns all events.
 fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
     let mut random = Random(seed);
     let history: Arc<Mutex<Vec<Did>>> = Arc::default();
@@ -207,7 +207,7 @@ fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
         (at..at + blocks).for_each(|at| tell(Did::Asked(at, byte)));
         on.write_at(at * BLOCK as u64, &[fill(byte, blocks).whole()]).expect("memory");
     };
-    // Some of the old device holds something, its superblocks in any case.
+    // The old device has data in some blocks and in all superblocks.
     for at in 0..BLOCKS {
         if WITHHELD.contains(&at) || random.below(3) == 0 {
             write(&*old, at, 1 + random.below(250) as u8, 1);
@@ -266,11 +266,10 @@ fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
     Arc::into_inner(history).expect("the devices are gone").into_inner().expect("a history")
 }
 
-/// Judges the state after a crash behind these events: the devices, and which of them is the
-/// member.
+/// Judges the two devices after a crash behind these events, for the member that is recorded then.
 fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String> {
     let mut devices: [BTreeMap<u64, Vec<u8>>; 2] = Default::default();
-    // Possible content of each block: the last durable write, and all that were requested since.
+    // Possible content of each block: the last durable write, and all writes requested since.
     let mut may_be: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     let mut named = OLD;
     for did in history {
@@ -286,7 +285,7 @@ fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String
     }
     let left = devices.map(|blocks| {
         let mut end = |all: Vec<u8>| {
-            // Of what was not flushed any write may be the last that the medium got.
+            // Any of the unflushed writes of a block may be the last that reached the medium.
             let kept = 1 + all[1..].iter().filter(|_| keeps()).count();
             all[kept - 1]
         };
@@ -310,7 +309,7 @@ fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String
         return Err("a copy under way has no mark".into());
     }
     if named == OLD && says_something && !is_marked {
-        // Then it must be a copy as good as the old one.
+        // A new device with a superblock but without a mark must be a complete copy.
         let is_copy = |(at, all): (&u64, &Vec<u8>)| {
             WITHHELD.contains(at) || all.contains(left[NEW].get(at).unwrap_or(&0))
         };
@@ -321,12 +320,13 @@ fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String
     Ok(())
 }
 
-/// The first fault that a crash shows in so many seeds.
+/// Returns the first fault that a crash shows with one of these seeds.
 fn first_fault(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Option<String> {
     for seed in seeds {
         let history = replaced(seed, bug);
         let mut random = Random(!seed);
-        // Copies are many events alike; every one around anything else, and a sample of them.
+        // Copies are many similar events. So crashes are tested at every other event, and at a
+        // sample of the copies.
         for end in 1..=history.len() {
             let near = history[end.saturating_sub(2)..(end + 2).min(history.len())].iter();
             if !near.clone().any(|did| !matches!(did, Did::Wrote(..))) && random.below(64) > 0 {
@@ -360,7 +360,7 @@ fn bugs_planted_in_a_replacement_are_caught() {
     for bug in bugs {
         assert_ne!(first_fault(0..20, Some(bug)), None, "{bug:?}");
     }
-    // A copy that is not read back, and sound in all else.
+    // With only this bug, a crash shows no fault.
     assert_eq!(first_fault(0..2, Some(Bug::VerifiesNothing)), None);
 }
 
@@ -392,7 +392,7 @@ fn byte_at(device: &dyn Device, block: u64) -> Result<u8, DeviceError> {
 
 const EIO: i32 = 5;
 
-/// Writes by which the new device is marked.
+/// The number of writes with which the copy marks the new device.
 const MARKS: u64 = WITHHELD.len() as u64;
 
 fn steps_until_ready(twin: &Twin) -> bool {
@@ -410,7 +410,7 @@ fn a_copy_is_marked_as_one_until_it_is_finished_and_not_any_more_when_it_is_canc
     for is_cancelled in [false, true] {
         let (old, new, twin) = pair();
         let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-        // It looks like the old device, as after a crash at the end of a copy.
+        // The new device has superblocks, as after a crash at the end of an earlier copy.
         WITHHELD
             .iter()
             .for_each(|&at| new.write_at(at * BLOCK as u64, &[fill(9, 1).whole()]).expect("memory"));
@@ -439,7 +439,7 @@ fn a_copy_is_marked_as_one_until_it_is_finished_and_not_any_more_when_it_is_canc
 #[test]
 fn a_copy_that_lost_writes_is_found_and_the_old_device_stays() {
     let at = |block: u64| block * BLOCK as u64..(block + 1) * BLOCK as u64;
-    // A block of the copy, one that was written beside it, and a superblock.
+    // The lost write is of a copied block, of a block written during the copy, or of a superblock.
     for lost in [BLOCKS / 2, 5, 1] {
         for bug in [None, Some(Bug::VerifiesNothing)] {
             let (old, new, twin) = pair_with(bug);
@@ -463,7 +463,7 @@ fn a_copy_that_lost_writes_is_found_and_the_old_device_stays() {
             let Phase::Abandoned(Ended::Differs { at: differs }) = twin.progress().0 else {
                 panic!("{:?}", twin.progress())
             };
-            // A step of the copy is one write, and was lost as one.
+            // A step of the copy is one write, and was lost as a whole.
             assert!((at(lost).start.saturating_sub(STEP_BYTES as u64)..at(lost).end).contains(&differs));
             let want = if lost == 5 { 77 } else { lost as u8 };
             assert_eq!((byte_at(&twin, lost), byte_at(&*old, lost)), (Ok(want), Ok(want)));
@@ -508,7 +508,7 @@ fn a_new_device_that_cannot_be_named_is_wiped_and_the_old_one_goes_on() {
     assert_eq!((byte_at(&*old, 0), byte_at(&*new, 0)), (Ok(9), Ok(0)));
 }
 
-/// Checks that a device that hangs delays neither `finish` nor writers.
+/// Checks that a device that hangs delays neither `finish` nor other writers.
 #[test]
 fn a_finish_does_not_wait_for_a_write_that_does_not_end() {
     let (old, new, twin) = pair();
@@ -540,7 +540,7 @@ fn writers_beside_the_copy_lose_nothing() {
                     let mut random = Random(writer);
                     let mut own = BTreeMap::new();
                     for round in 0..rounds {
-                        // Each has blocks of its own, or nobody could say what is right.
+                        // Each writer has its own blocks, so that the expected content is known.
                         let at = 4 * random.below(BLOCKS / 4) + writer;
                         let byte = (round % 251) as u8;
                         twin.write_at(at * BLOCK as u64, &[fill(byte, 1).whole()]).expect("memory");
@@ -562,7 +562,7 @@ fn writers_beside_the_copy_lose_nothing() {
     }
 }
 
-/// A pair of which nobody waits long for anything.
+/// Returns a pair of devices with short time limits.
 fn impatient_pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
     let (old, new, twin) = pair();
     let brief = Duration::from_millis(200);
@@ -575,7 +575,7 @@ fn impatient_pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Tw
     (old, new, twin)
 }
 
-/// It hangs for longer than this test waits.
+/// A device hangs for longer than this test waits.
 const LONG: Fault = Fault::Delay(Duration::from_secs(2));
 
 #[test]
@@ -595,12 +595,13 @@ fn a_new_device_that_hangs_is_left_behind_before_the_volume_gives_both_up() {
 
 #[test]
 fn a_new_device_that_hangs_while_it_gets_superblocks_ends_without_them() {
-    // Behind the flushes of the mark and of the copy.
+    // The first two flushes are those of the mark and of the copy.
     for (kind, nth) in [(OpKind::Flush, 3), (OpKind::Write, MARKS + 2), (OpKind::Flush, 4)] {
         let (old, new, twin) = impatient_pair();
         while !matches!(twin.step().expect("memory"), Step::Ready) {}
         let copied = BLOCKS / (STEP_BYTES / BLOCK) as u64;
-        // Of the first and of the last step superblocks are left out, at one end each.
+        // The first and the last step each leave out superblocks at one end, so they are one write
+        // each.
         new.fail_nth(kind, if kind == OpKind::Write { copied + nth } else { nth }, LONG);
         let begun = Instant::now();
         assert_eq!(twin.finish(|| -> Result<(), ()> { panic!("it is no copy") }), Ok(false), "{kind:?}");
@@ -608,7 +609,7 @@ fn a_new_device_that_hangs_while_it_gets_superblocks_ends_without_them() {
         assert!(matches!(twin.progress().0, Phase::Abandoned(Ended::Failed(DeviceError::Gone { .. }))));
         twin.write_at(0, &[fill(9, 1).whole()]).expect("the old one goes on");
         assert_eq!(byte_at(&*old, 0), Ok(9));
-        // When it answers its late write, its superblocks are wiped.
+        // When the late write ends, the superblocks of the new device are wiped.
         while !WITHHELD.iter().all(|&at| byte_at(&*new, at) == Ok(0)) || begun.elapsed().as_secs() < 2 {
             assert!(begun.elapsed() < Duration::from_secs(30), "{kind:?}: it passes for a member");
             std::thread::sleep(Duration::from_millis(20));

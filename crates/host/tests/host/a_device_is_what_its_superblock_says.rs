@@ -1,5 +1,5 @@
-//! Identity of a device: it follows from its superblock, not from its path, and not from a copy of
-//! it.
+//! Identity of a device: it follows from its superblock, not from its path. A copy of a device is
+//! not the device.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -22,7 +22,8 @@ fn a_spare_that_is_another_device_by_now_is_left_alone() {
         done(service.obey(&Order::AddSpare { path: path.clone(), overwrite: false }));
     }
     service.stop().expect("it stops");
-    // Names move: another user's data, a device of another volume, nothing.
+    // The paths now are those of another user's data, of a device of another volume, and of
+    // nothing.
     let precious = painted(3, len as usize);
     std::fs::write(&filled, &precious).expect("a file");
     create(&folder.path().join("u"));
@@ -39,7 +40,7 @@ fn a_spare_that_is_another_device_by_now_is_left_alone() {
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     service.look_after();
     assert_eq!(status(&service).devices[2].state, DeviceWord::Lost);
-    // Its operator may offer it again, over whatever it holds: once for all.
+    // The operator may offer this one again, whatever it contains.
     done(service.obey(&Order::AddSpare { path: filled.clone(), overwrite: true }));
     until(&service, |report| report.margin.any_more == 2);
     let report = status(&service);
@@ -92,8 +93,8 @@ fn a_volume_is_assembled_whatever_its_devices_are_called() {
     service.stop().expect("it stops");
 }
 
-/// The superblock is the truth: a later change in the folder is for the device that was found, not
-/// for the line that named it.
+/// The superblock decides the slot of a device. A later change in the folder concerns the device
+/// that was found, not the line that named it.
 #[test]
 fn devices_in_another_order_are_taken_out_and_replaced_one_by_one() {
     let (folder, root, service) = served();
@@ -101,7 +102,7 @@ fn devices_in_another_order_are_taken_out_and_replaced_one_by_one() {
     service.handle().write(0, &data, true).expect("it writes");
     service.stop().expect("it stops");
     let path = |device: u32| root.join(format!("device-0{device}.pantile"));
-    // Three in a circle; the fourth is not where it was, nor anywhere else.
+    // Three paths are exchanged in a circle; the device of slot 5 is at none of the listed paths.
     for (from, to) in [(0, 6), (3, 0), (4, 3), (6, 4), (5, 7)] {
         std::fs::rename(path(from), path(to)).expect("a device");
     }
@@ -166,8 +167,8 @@ fn a_device_whose_end_is_missing_counts_as_lost() {
     assert!(says.contains("3 devices are there, 4 are needed"), "{says}");
 }
 
-/// It is of this volume, of its slot and of its history, but of an earlier time than the device
-/// that was taken out.
+/// The copy has the volume, the slot and the history of the removed device, but is of an earlier
+/// time.
 #[test]
 fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     let (folder, root, service) = served();
@@ -188,7 +189,7 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     assert!(matches!(&answer, Answer::Done { text } if text.contains("caught up")), "{answer:?}");
     until_clean(&service);
     service.stop().expect("it stops");
-    // A copy put in its place while the volume is stopped is rebuilt.
+    // A copy that replaces the device while the volume is stopped is rebuilt.
     std::fs::copy(&copy, &device).expect("a copy");
     let service = start(&root);
     until_clean(&service);
@@ -198,7 +199,7 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     service.stop().expect("it stops");
 }
 
-/// The copy has the newest superblock and lacks the writes since, which no record shows.
+/// The copy has the newest superblock, but lacks later writes, and no record shows that.
 #[test]
 fn a_copy_of_a_device_that_is_here_is_rebuilt() {
     let (folder, root, service) = served();
@@ -224,8 +225,8 @@ fn a_copy_of_a_device_that_is_here_is_rebuilt() {
     service.stop().expect("it stops");
 }
 
-/// The text of a user's own code is stored on every device: one whole copy is enough, and the
-/// others are written again.
+/// The text of a user's own code is stored on every device. One intact copy suffices, and the
+/// others are repaired.
 #[test]
 fn a_code_of_ones_own_is_read_from_any_device() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -271,8 +272,8 @@ fn a_code_of_ones_own_is_read_from_any_device() {
     );
 }
 
-/// The given devices are longer than the volume needs, some by far; the copy of the superblock is
-/// at the end of the volume.
+/// The given devices are longer than the volume needs, one of them by far. The last superblock of
+/// each is at the end of the volume, not of the device.
 #[test]
 fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -288,7 +289,7 @@ fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
         let mut file = std::fs::OpenOptions::new().write(true).open(path).expect("a device");
         file.write_all(&[0; 8192]).expect("it is written");
     };
-    // All the same, the long one is known by the others.
+    // Even if its own front is overwritten, the long device is identified from the others.
     for spoiled in [3, 6] {
         paths[..spoiled].iter().for_each(overwrite);
         let (again, found) =
@@ -300,7 +301,7 @@ fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
         assert!(read(&service, data.len()) == data);
         service.stop().expect("it stops");
     }
-    // One whose front alone was overwritten is not blank, and one that was wiped is.
+    // A device whose front alone was overwritten is not blank; a device that was wiped is.
     let stray = folder.path().join("stray");
     std::fs::copy(&paths[0], &stray).expect("a copy");
     overwrite(&stray);
@@ -317,8 +318,8 @@ fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
     service.stop().expect("it stops");
 }
 
-/// A copy of an earlier time under another device's path hides no device that is whole, whichever
-/// line comes first, and both are named.
+/// An old copy of a device at the path of another device never replaces an intact device, whichever
+/// line comes first. The report names both.
 #[test]
 fn of_two_that_are_the_same_device_the_newer_is_used() {
     let (folder, root, service) = served();
@@ -353,14 +354,14 @@ fn of_two_that_are_the_same_device_the_newer_is_used() {
             std::fs::read(path(taken)).expect("a file") == std::fs::read(&old).expect("a file"),
             "left alone"
         );
-        // The device itself comes back in the place of the copy.
+        // The device that was at this path replaces the copy.
         std::fs::rename(&hidden, path(taken)).expect("a device");
         let service = start(&root);
         until_clean(&service);
         service.stop().expect("it stops");
     }
-    // The newer one at the path configured for device 0, the old copy at that of device 3: the
-    // newer one is used.
+    // The newer one is at the path of slot 0, and the old copy at that of slot 3: the newer one is
+    // used.
     std::fs::rename(path(3), path(0)).expect("a device");
     std::fs::copy(&old, path(3)).expect("a copy");
     let service = start(&root);
@@ -376,8 +377,8 @@ fn of_two_that_are_the_same_device_the_newer_is_used() {
     service.stop().expect("it stops");
 }
 
-/// A copy that was made before the volume was served again is older for certain; one that was made
-/// since is not, and nothing is guessed.
+/// A copy from before the last session is certainly older. For a copy from within this session that
+/// is not certain, and nothing is guessed.
 #[test]
 fn of_two_copies_the_newer_is_assembled_and_equal_ones_are_refused() {
     let (folder, root, service) = served();
@@ -413,7 +414,7 @@ fn of_two_copies_the_newer_is_assembled_and_equal_ones_are_refused() {
     assert_eq!(status(&service).verdict, Verdict::Clean);
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
-    // A device that ran alone is not followed, even if it is the newest.
+    // A device that ran alone is not used, even if its superblock is the newest.
     let others: Vec<PathBuf> = (0..4).map(path).chain([old.clone()]).collect();
     let alone = folder.path().join("alone");
     drop(Folder::assemble(&alone, &others).expect("four are enough"));

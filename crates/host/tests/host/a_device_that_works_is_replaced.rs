@@ -1,4 +1,4 @@
-//! A device that works and is replaced stays in the volume until the new one is a copy of it.
+//! A working device that is being replaced stays in the volume until the new one is a copy of it.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// So slow that a copy of a device of some MiB does not end by itself while a test looks.
+/// A rate at which the copy of a device of some MiB does not end while a test runs.
 const SLOW: u64 = 200_000;
 
 fn throttle(service: &Service, rate: u64) {
@@ -29,7 +29,7 @@ fn is_replaced(report: &StatusReport) -> bool {
     report.devices[5].replacement.is_none()
 }
 
-/// A volume with data, and a new device for it.
+/// Returns a volume with data, and a blank device that fits it.
 fn with_data(seed: u64) -> (TempDir, PathBuf, Service, Vec<u8>, PathBuf) {
     let (folder, root, service) = served();
     let data = painted(seed, 7_000_000);
@@ -42,7 +42,7 @@ fn with_data(seed: u64) -> (TempDir, PathBuf, Service, Vec<u8>, PathBuf) {
 #[test]
 fn replacing_a_device_that_works_never_lowers_the_margin() {
     let (_folder, root, service, mut data, new) = with_data(1);
-    // No further device can fail: this one cannot be spared for a moment.
+    // After these two losses no further device can fail, so this one cannot be spared for a moment.
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     throttle(&service, SLOW);
@@ -56,7 +56,7 @@ fn replacing_a_device_that_works_never_lowers_the_margin() {
     copies(&status(&service));
     assert!(copied(&status(&service)).is_some());
     assert!(matches!(replace(&service, &new), Answer::Fault { kind: FaultKind::Input, .. }));
-    // Writes during the copy, before and behind the place that it has reached.
+    // Writes during the copy, to the part that is copied already and to the rest.
     for (number, at) in (0..8u64).map(|number| (number, number as usize * 800_000)) {
         let piece = painted(20 + number, 50_000);
         service.handle().write(at as u64, &piece, true).expect("it writes");
@@ -76,7 +76,7 @@ fn replacing_a_device_that_works_never_lowers_the_margin() {
     let piece = painted(50, 100_000);
     service.handle().write(5000, &piece, true).expect("it writes");
     data[5000..105_000].copy_from_slice(&piece);
-    // The old device is not part of the volume any more, and the new one is complete without it.
+    // The old device no longer belongs to the volume, and the new one is complete without it.
     service.stop().expect("it stops");
     std::fs::remove_file(root.join("device-05.pantile")).expect("a file");
     let service = start(&root);
@@ -103,7 +103,7 @@ fn a_replacement_that_is_cut_off_leaves_the_old_device_and_begins_again() {
         if in_order {
             service.stop().expect("it stops");
         }
-        // As if the process were killed, if it did not stop.
+        // Without a stop this is like a kill of the process.
         drop(service);
         service = start(&root);
         let report = status(&service);
@@ -147,12 +147,12 @@ fn a_device_that_is_lost_while_it_is_replaced_is_rebuilt_on_the_new_one() {
 
 const BLOCK: u64 = 4096;
 
-/// Blocks that hold superblocks, in the order in which the end of a copy writes them.
+/// Returns the blocks of superblocks, in the order in which the end of a copy writes them.
 fn superblocks(device: &Path) -> [u64; 3] {
     [0, 1, device.metadata().expect("a device").len() / BLOCK - 1]
 }
 
-/// Copies blocks from one device to another, as bytes of files.
+/// Copies blocks from one device to another, as files.
 fn copy_blocks(from: &Path, to: &Path, blocks: impl IntoIterator<Item = u64>) {
     let from = std::fs::File::open(from).expect("a device");
     let to = OpenOptions::new().write(true).open(to).expect("a device");
@@ -173,7 +173,7 @@ fn until_replaced(service: &Service, new: &Path) {
     assert_eq!(status(service).devices[5].path.as_deref(), Some(new));
 }
 
-/// Events of device 5, the oldest first.
+/// Returns the events of device 5, the oldest first.
 fn events(service: &Service) -> Vec<String> {
     let events = status(service).events;
     events.into_iter().filter(|event| event.device == Some(5)).map(|event| event.text).collect()
@@ -181,7 +181,8 @@ fn events(service: &Service) -> Vec<String> {
 
 #[test]
 fn a_crash_while_superblocks_of_a_copy_are_written_leaves_a_copy_that_goes_on_by_itself() {
-    // Superblocks written of three, and whether the old device ran on without the new one.
+    // The number of superblocks that were written, of three, and whether the old device ran without
+    // the new one afterwards.
     for (written, runs_on) in [(0, false), (1, false), (2, false), (3, false), (3, true)] {
         let (_folder, root, service, data, new) = with_data(4);
         let old = root.join("device-05.pantile");
@@ -217,13 +218,13 @@ fn a_device_that_holds_another_device_of_the_volume_is_not_copied_to_under_the_n
     throttle(&service, SLOW);
     done(replace(&service, &new));
     service.stop().expect("it stops");
-    // The name is that of a copy of device 4 now.
+    // The path is now that of a copy of device 4.
     std::fs::copy(root.join("device-04.pantile"), &new).expect("it is copied");
     let service = start(&root);
     service.look_after();
     let report = status(&service);
     assert!(report.wrong.iter().any(|line| line.contains("belongs to the volume")), "{:?}", report.wrong);
-    // The order only forgets the copy that the operator had named.
+    // The order only removes the replacement from the folder.
     done(service.obey(&Order::CancelReplace { device: 5 }));
     assert_eq!(status(&service).verdict, Verdict::Clean, "{:?}", status(&service).wrong);
     assert!(read(&service, data.len()) == data);
@@ -241,7 +242,7 @@ fn a_replacement_is_cancelled_and_the_old_device_stays() {
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     for by_the_old in [false, true] {
         throttle(&service, SLOW);
-        // The new one is as blank as before each time.
+        // The new device is as blank as before the first replacement.
         done(replace(&service, &new));
         until(&service, |report| copied(report).is_some_and(|bytes| bytes > 0));
         match by_the_old {
@@ -280,7 +281,7 @@ fn a_replacement_by_the_wrong_device_is_corrected_to_another() {
     throttle(&service, SLOW);
     done(replace(&service, &wrong));
     until(&service, |report| copied(report).is_some_and(|bytes| bytes > 0));
-    // One that cannot take the place ends nothing.
+    // An order with a device that does not fit does not end the present replacement.
     let short = file(folder.path().join("short"), 1 << 20);
     assert!(matches!(replace(&service, &short), Answer::Fault { .. }));
     let by = |report: &StatusReport| report.devices[5].replacement.as_ref().map(|copy| copy.path.clone());
@@ -290,13 +291,13 @@ fn a_replacement_by_the_wrong_device_is_corrected_to_another() {
     assert_eq!(status(&service).devices[5].state, DeviceWord::Present);
     until_replaced(&service, &right);
     assert!(read(&service, data.len()) == data);
-    // The wrong one is free, and as blank as it was.
+    // The first device is released, and as blank as before.
     done(service.obey(&Order::AddSpare { path: wrong, overwrite: false }));
     service.stop().expect("it stops");
     drop(root);
 }
 
-/// Lets a copy to a device fail that reads back other bytes than were written.
+/// Makes a copy fail, because the new device reads back other bytes than were written.
 fn fails(service: &Service, new: &Path) {
     throttle(service, SLOW * 10);
     done(service.obey(&Order::Replace { device: 5, path: new.to_path_buf(), overwrite: true }));
@@ -381,8 +382,8 @@ fn devices_alone_say_which_of_them_is_a_copy_under_way() {
     service.stop().expect("it stops");
 }
 
-/// Changes a byte in blocks of a device that hold something, in its second half, as if they had
-/// rotted. Returns their number.
+/// Changes a byte in each used block in the second half of a device, as undetected bit rot would.
+/// Returns the number of these blocks.
 fn rot(device: &Path) -> usize {
     let file = OpenOptions::new().read(true).write(true).open(device).expect("a device");
     let blocks = file.metadata().expect("a device").len() / BLOCK;
@@ -403,7 +404,7 @@ fn is_verified(report: &StatusReport) -> bool {
     is_replaced(report) && report.devices[5].verification.is_none()
 }
 
-/// Waits for a copy, and begins its verification, which does not end by itself while a test looks.
+/// Waits for a copy, and begins its verification, which does not end while a test runs.
 fn begin_slow_verification(service: &Service) {
     let is_read_back = |report: &StatusReport| {
         let copy = report.devices[5].replacement.as_ref().expect("it is copied");
@@ -411,7 +412,7 @@ fn begin_slow_verification(service: &Service) {
     };
     until(service, is_read_back);
     throttle(service, 20_000);
-    // Orders look after the devices, too.
+    // An order also runs a maintenance turn.
     until(service, |report| {
         service.look_after();
         is_replaced(report)
@@ -420,7 +421,7 @@ fn begin_slow_verification(service: &Service) {
     assert!(status(service).devices[5].verification.is_some());
 }
 
-/// Takes two other devices away and reads everything.
+/// Removes two other devices and reads everything.
 fn is_read_without_two(service: &Service, data: &[u8]) {
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
@@ -464,7 +465,7 @@ fn a_copy_is_verified_from_the_front_again_after_a_crash_and_once() {
     begin_slow_verification(&service);
     let report = status(&service);
     assert!(report.devices[5].verification.is_some() && report.devices[5].path.as_deref() == Some(&*new));
-    // As if the process were killed.
+    // This is like a kill of the process.
     drop(service);
     let service = start(&root);
     let report = status(&service);
@@ -491,7 +492,7 @@ fn a_scrub_with_repair_that_begins_meanwhile_counts_as_the_verification() {
     assert!(rot(&root.join("device-05.pantile")) > 20);
     done(replace(&service, &new));
     begin_slow_verification(&service);
-    // Times are in seconds.
+    // Times have a resolution of a second.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     done(service.obey(&Order::ScrubStart { repair: true }));
     throttle(&service, 0);

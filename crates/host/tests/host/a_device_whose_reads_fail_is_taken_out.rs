@@ -1,4 +1,4 @@
-//! A device whose reads fail again and again is taken out, if everything can be read without it.
+//! A device with too many failed reads is given up, if all data can be read without it.
 
 use crate::common::{format, geometry, memory_with_faulty, open, painted, until};
 use pantile_device::{Fault, OpKind};
@@ -24,7 +24,7 @@ fn a_device_whose_reads_fail_is_taken_out_unless_data_need_it() {
         host.handle().read(0, &mut found).expect("it reads");
         assert!(found == data);
         until(|| {
-            // What fails is written to another place, and fails there, too.
+            // A block whose read failed is written to another place, where reads fail, too.
             host.handle().read(0, &mut vec![0; data.len()]).expect("it reads");
             host.report().expect("it serves").members[1].fails_reads
         });

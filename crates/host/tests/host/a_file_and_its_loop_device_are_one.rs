@@ -1,7 +1,7 @@
-//! Two paths to the same disks: files, and their loop devices, which are other devices for the
-//! system.
+//! Two paths to the same disks: files, and their loop devices, which the system regards as other
+//! devices.
 //!
-//! Needs root and losetup; elsewhere it says that it has seen nothing.
+//! It needs root and losetup; otherwise it prints that nothing was tested.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -9,12 +9,12 @@ use pantile_host::{Folder, FolderError, HostError, Service, Verdict};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Loop devices, taken away again in the end.
+/// Loop devices that are detached when the test ends.
 #[derive(Default)]
 struct Loops(Vec<PathBuf>);
 
 impl Loops {
-    /// `None`: this system has none for us.
+    /// Attaches loop devices to files; `None`: the system permits none.
     fn upon(files: &[PathBuf]) -> Option<Loops> {
         let mut loops = Loops::default();
         for file in files {
@@ -60,7 +60,7 @@ fn the_other_path_is_refused_while_served_and_complete_afterwards() {
     looks.stop().expect("it ends");
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
-    // It was given back.
+    // The claim was given back.
     let service = open(&other).expect("it is not served");
     assert!(read(&service, data.len()) == data);
     let again = painted(4, 500_000);

@@ -1,4 +1,5 @@
-//! Volumes in folders, as the commands use them: made, opened, served, lost devices, spares.
+//! Volumes in folders, as the commands use them: made, opened, served, with lost devices and
+//! spares.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -52,8 +53,8 @@ fn a_volume_in_a_folder_is_locked_and_keeps_its_data() {
     ));
 }
 
-/// Devices of a server are locked, and a look beside it reads its claim. Any other lock says
-/// nothing, so that its device is left out.
+/// A server locks its devices, and other processes can only read its claim. A device that is locked
+/// without such a claim is left out.
 #[test]
 fn a_served_volume_is_found_with_its_server() {
     let (_folder, root, service) = served();
@@ -73,7 +74,7 @@ fn a_served_volume_is_found_with_its_server() {
     assert!(matches!(&found.left_out[..], [(path, why)] if *path == paths[0] && why.contains("in use")));
 }
 
-/// What was not flushed is lost with a server that is killed. The events say so when its volume is
+/// Unflushed writes are lost with a server that is killed. The events say so when its volume is
 /// opened again.
 #[test]
 fn a_server_that_was_not_stopped_is_an_event_of_the_next_one() {
@@ -120,7 +121,7 @@ fn a_spare_takes_the_place_of_a_lost_device() {
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
-    // A device that was taken out stays out, one that was put in stays in.
+    // A device that was removed stays out of the volume, a new one stays in it.
     let service = start(&root);
     let report = status(&service);
     assert_eq!(report.margin.lost, [0, 1]);
@@ -152,7 +153,7 @@ fn a_volume_has_no_more_spares_than_its_folder_can_name() {
 #[test]
 fn paths_that_are_not_absolute_are_refused() {
     let (_folder, _, service) = served();
-    // It exists, seen from the folder of this process.
+    // Relative to the folder of this process the file exists.
     let path = PathBuf::from("Cargo.toml");
     assert!(path.exists());
     let orders = [
@@ -194,8 +195,8 @@ fn a_device_that_comes_back_is_caught_up() {
     let data = painted(4, 2_000_000);
     service.handle().write(0, &data, true).expect("it writes");
     done(service.obey(&Order::Fail { device: 4, lose_data: false }));
-    // It is of this volume, but not of this slot: not to be caught up, and not to be overwritten
-    // unasked.
+    // It is a device of this volume, but of another slot: it is not caught up, and not overwritten
+    // without permission.
     let other = root.join("device-04.pantile");
     let answer = service.obey(&Order::Replace { device: 3, path: other.clone(), overwrite: false });
     assert!(matches!(&answer, Answer::Fault { kind: FaultKind::Input, .. }), "{answer:?}");
@@ -210,7 +211,7 @@ fn a_device_that_comes_back_is_caught_up() {
     service.stop().expect("it stops");
 }
 
-/// A device takes part once the commit under way is durable, for example that of the loss before.
+/// A device takes part once the present commit is durable, such as that of the preceding loss.
 /// Until then it must not be reported as lost.
 #[test]
 fn a_device_that_has_come_is_not_called_lost_until_it_takes_part() {
@@ -224,7 +225,7 @@ fn a_device_that_has_come_is_not_called_lost_until_it_takes_part() {
         let report = status(&service);
         assert_ne!(report.devices[device as usize].state, DeviceWord::Lost, "{:?}", report.wrong);
         let answer = service.obey(&Order::Rebuild { throttle_bytes_per_s: None });
-        // It may be whole already.
+        // The device may already be rebuilt.
         let is_told =
             |text: &str| text.contains("Every slot has a device") || text.contains("Every device is whole");
         assert!(matches!(&answer, Answer::Done { text } if is_told(text)), "{answer:?}");
@@ -266,7 +267,7 @@ fn devices_with_something_on_them_are_not_overwritten() {
         Folder::create(&folder.path().join("c"), &few),
         Err(FolderError::DeviceCount { have: 5, need: 6, .. })
     ));
-    // Named twice, under another name, too.
+    // The same path is given twice, once by another name.
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(&paths[0], &link).expect("a link");
     for again in [paths[0].clone(), link] {
@@ -305,8 +306,8 @@ fn a_device_is_taken_out_only_for_one_that_can_take_its_place() {
     refused(&folder.path().join("nowhere"), true);
     std::fs::write(folder.path().join("text"), vec![7; len as usize]).expect("a file");
     refused(&folder.path().join("text"), false);
-    // The last devices that the code can be without are gone; one that stays until the new one is
-    // whole can be replaced all the same.
+    // The code tolerates no further loss. A device that stays until the new one is complete can
+    // still be replaced.
     done(service.obey(&Order::Fail { device: 4, lose_data: false }));
     done(service.obey(&Order::Fail { device: 5, lose_data: false }));
     let good = file(folder.path().join("good"), len);
@@ -319,8 +320,8 @@ fn a_device_is_taken_out_only_for_one_that_can_take_its_place() {
     service.stop().expect("it stops");
 }
 
-/// RAIDP tolerates many sets beyond those that it promises: `fail` accepts those that status
-/// counts, and the volume serves without them, is written to and opened again.
+/// RAIDP tolerates many sets of losses beyond its tolerance. `fail` accepts those that the status
+/// counts, and without them the volume can be read, written and opened again.
 #[test]
 fn only_survivable_devices_are_taken_out() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -330,7 +331,7 @@ fn only_survivable_devices_are_taken_out() {
     let service = start(&root);
     let fail = |service: &Service, device, lose_data| service.obey(&Order::Fail { device, lose_data });
     let mut data = painted(8, service.handle().len_bytes() as usize);
-    // By whole stripes, so that the log is empty: its rows tolerate less.
+    // Whole stripes are written, so that the log is empty: its rows tolerate fewer losses.
     let stripe_blocks = service.host().geometry().stripe_blocks();
     let stripe = stripe_blocks as usize * BLOCK_BYTES as usize;
     for (at, piece) in (0..).step_by(stripe).zip(data.chunks(stripe)) {
@@ -356,7 +357,7 @@ fn only_survivable_devices_are_taken_out() {
         let answer = fail(&service, next.fatal[0][0], false);
         let Answer::Fault { kind: FaultKind::Input, text } = answer else { panic!("{answer:?}") };
         assert!(text.contains("may go") && text.contains("--yes"), "{text}");
-        // The last write can be in the log, in a row that does not tolerate it.
+        // The last write can be in the log, in a row that does not tolerate the loss.
         let may_go = |device: u32| match fail(&service, device, false) {
             Answer::Fault { text, .. } => {
                 assert!(text.contains("in the log could not be read"), "{text}");
@@ -426,7 +427,7 @@ fn to_look_at_a_volume_changes_nothing() {
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     service.handle().write(0, &painted(12, 50_000), true).expect("it writes");
     let served = status(&service);
-    // As after a crash.
+    // This is like a crash.
     service.host().kill();
     drop(service);
     let bytes = || {
@@ -477,14 +478,13 @@ fn orders_reach_a_served_volume_over_its_socket() {
     drop(Folder::open(&root).expect("it is free"));
 }
 
-/// A wrong block that was found makes the volume degraded until it is repaired, then a warning
-/// while the volume runs, and nothing after.
+/// A wrong block makes the volume degraded until it is repaired. Then it is a warning.
 #[test]
 fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     let (_folder, root, service) = served();
     let data = painted(9, 3_000_000);
     service.handle().write(0, &data, true).expect("it writes");
-    // An opening reads the last writes.
+    // An opening reads the newest writes, so they are not in the spoiled block.
     service.handle().write(4_000_000, &painted(10, 50_000), true).expect("it writes");
     service.stop().expect("it stops");
     let path = root.join("device-02.pantile");
@@ -512,7 +512,7 @@ fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     assert_eq!(repaired.verdict, Verdict::Warned, "{:?}", repaired.wrong);
     assert!(repaired.wrong.iter().any(|wrong| wrong.contains("Device 2 gave")), "{:?}", repaired.wrong);
     service.stop().expect("it stops");
-    // What it did is not forgotten by a stop.
+    // The errors of the device are still reported after a restart.
     let service = start(&root);
     assert_eq!(status(&service).verdict, Verdict::Warned);
     assert_eq!(status(&service).devices[2].checksum_errors, repaired.devices[2].checksum_errors);
@@ -520,7 +520,7 @@ fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     service.stop().expect("it stops");
 }
 
-/// No device knows of data that are lost; the folder does, until a scrub finds nothing.
+/// No device records which data are lost, but the folder does, until a scrub finds no loss.
 #[test]
 fn data_that_are_lost_are_not_forgotten() {
     let (_folder, root, service) = served();
@@ -562,7 +562,8 @@ fn data_that_are_lost_are_not_forgotten() {
     assert_eq!(status(&start(&root)).broken_stripes, 0);
 }
 
-/// Whatever was under way, the devices are closed: a server that starts at once finds all of them.
+/// After a kill under any load all devices are closed: a server that starts at once finds all of
+/// them.
 #[test]
 fn a_volume_that_is_killed_at_work_can_be_opened_at_once() {
     let (_folder, root, service) = served();
@@ -587,10 +588,10 @@ fn a_volume_that_is_killed_at_work_can_be_opened_at_once() {
     }
 }
 
-/// Lines that are nearly orders, or nothing like it; none that would end the volume or take a
-/// device out.
+/// Lines that are similar to orders, or arbitrary; without orders that would end the volume or
+/// remove a device.
 ///
-/// `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again.
+/// `FUZZ_SEEDS=100000` runs more seeds, `FUZZ_FIRST=7 FUZZ_SEEDS=1` repeats one.
 #[test]
 fn whatever_is_said_over_the_socket_the_volume_goes_on() {
     const SAID: [&str; 6] = [
@@ -636,7 +637,7 @@ fn whatever_is_said_over_the_socket_the_volume_goes_on() {
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
         let sent = stream.write_all(&line).and_then(|()| stream.shutdown(Shutdown::Write));
         let mut said = Vec::new();
-        // What is no text ends the conversation, and may end it before all is said.
+        // A line that is not UTF-8 ends the conversation, perhaps before all of it was sent.
         let heard = stream.read_to_end(&mut said);
         let is_text = std::str::from_utf8(&line).is_ok();
         assert!(!is_text || (sent.is_ok() && heard.is_ok()), "seed {seed}: {sent:?}, {heard:?}");
@@ -652,15 +653,15 @@ fn whatever_is_said_over_the_socket_the_volume_goes_on() {
     service.stop().expect("it stops");
 }
 
-/// Unflushed writes are lost with the engine that failed, so their writer must not learn that they
-/// are durable.
+/// Unflushed writes are lost with the engine that failed, so their client must not be told that
+/// they are durable.
 #[test]
 fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("v");
     create(&root);
-    // Nothing is begun by itself, however slow the machine is: a device that is taken out while it
-    // flushes is in use until it has, and could not be put back sooner.
+    // The volume must do nothing by itself: a device that is removed during a flush stays in use
+    // until the flush ends, and could not be put back before.
     let options = HostOptions { idle_after: Duration::from_secs(3600), ..HostOptions::for_devices(6) };
     let service = Service::start(Folder::open(&root).expect("a folder"), Some(options)).expect("it opens");
     let old = service.handle();
@@ -672,8 +673,8 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
         service.obey(&Order::Replace { device, path: path.to_path_buf(), overwrite: false })
     };
     let fail = |device| done(service.obey(&Order::Fail { device, lose_data: true }));
-    // Writes without these devices have to be recorded; and the second stays until the loss of the
-    // first is recorded on it.
+    // Later writes must record that these devices are lost. The second device stays until it has
+    // the record of the loss of the first.
     for device in [1, 3] {
         fail(device);
         old.flush().expect("it flushes");
@@ -682,7 +683,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     [4, 5].into_iter().for_each(fail);
     assert_eq!(status(&service).verdict, Verdict::Failed);
     old.flush().expect_err("nothing can be made durable");
-    // Nothing can be rebuilt from too few, so a new device is left alone, and so is a spare.
+    // Too few devices are left for a rebuild, so a new device is not used, nor is a spare.
     let blank = file(folder.path().join("blank"), len);
     let answer = replace(1, &blank);
     assert!(
@@ -691,7 +692,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     );
     done(service.obey(&Order::AddSpare { path: blank.clone(), overwrite: false }));
     assert_eq!(status(&service).spares, std::slice::from_ref(&blank));
-    // A device that lacks writes is not enough, nor are others of which one is missing; the answer
+    // A device that lacks writes does not suffice, nor do others while one is missing. The answer
     // says so.
     for device in [3, 5] {
         let answer = replace(device, &path(device));
@@ -707,7 +708,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     old.flush().expect_err("what was answered before is lost");
     old.write(0, &data[..4096], false).expect_err("this client does not know");
     assert!(read(&service, data.len()) == data, "what was flushed");
-    // The spare takes the place of the device that did not come back.
+    // The spare replaces the device that did not return.
     service.look_after();
     until_clean(&service);
     assert_eq!(status(&service).devices[1].path, Some(blank));
@@ -719,12 +720,12 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     service.stop().expect("it stops");
 }
 
-/// The folder is on a full file system, or gone.
+/// The folder is on a full file system, or was removed.
 #[test]
 fn changes_that_the_folder_cannot_record_are_refused() {
     let (_folder, root, service) = served();
     let new = root.join(format!(".volume.conf.pantile-{}.tmp", std::process::id()));
-    // A name that cannot be written to, for whatever reason.
+    // A directory has the temporary name of the configuration, so that it cannot be written.
     std::fs::create_dir(&new).expect("a folder");
     let before = std::fs::read(root.join("volume.conf")).expect("a configuration");
     for order in [

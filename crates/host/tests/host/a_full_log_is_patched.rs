@@ -18,8 +18,8 @@ fn patched(service: &Service) -> Option<u64> {
     status(service).server.and_then(|server| server.patched_stripes)
 }
 
-/// Durable blocks from all over it until its log is full, and stripes have been patched if they may
-/// be; then all of it is read.
+/// Writes durable blocks all over a volume until its log is full, so that stripes are patched if
+/// that is allowed; then reads everything.
 fn fill_the_log(service: &Service) {
     let handle = service.handle();
     let all: Vec<u8> = (0..16 << 20).map(|at: usize| (at / BLOCK % 251) as u8).collect();

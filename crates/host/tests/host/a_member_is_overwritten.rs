@@ -1,4 +1,4 @@
-//! A member that is overwritten while it is served is named, and counts as lost.
+//! A member that is overwritten while it is served is reported, and counts as lost.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -8,16 +8,16 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Opens a device to write to it beside the server. Without the system's cache, so that the
-/// server's writes do not meet ours there, which the system would report as a failed flush.
+/// Opens a device for writes beside the server. The page cache is bypassed: otherwise the system
+/// would report a conflict with the server's direct writes as a failed flush.
 fn to_write(device: &Path) -> File {
     let file = OpenOptions::new().write(true).open(device).expect("a device");
-    // A file system in memory has nothing else.
+    // A file system in memory only has the page cache.
     let _ = fcntl_setfl(&file, OFlags::DIRECT);
     file
 }
 
-/// Writes over all of a device: zeros, or what another one holds.
+/// Overwrites a device: with zeros, or with the content of another one.
 fn overwrite(device: &Path, with: Option<&Path>) {
     let len = device.metadata().expect("a device").len() as usize;
     let mut bytes = AlignedBuf::zeroed(len);
@@ -34,7 +34,7 @@ fn text_on(report: &StatusReport, kind: FindingKind, device: u32) -> Option<Stri
     findings.find(|one| one.kind == kind && one.device == Some(device)).map(|one| one.text.clone())
 }
 
-/// Reads all of it, and lets the server look after its devices, until the status is so.
+/// Reads everything and runs maintenance turns until the status fulfils a condition.
 fn read_until(service: &Service, data: &[u8], is_so: impl Fn(&StatusReport) -> bool) {
     until(service, |report| {
         assert!(read(service, data.len()) == data);
@@ -64,7 +64,7 @@ fn a_member_that_is_overwritten_is_taken_out_and_its_message_has_the_command_tha
         assert!(
             report.events.iter().any(|event| event.device == Some(3) && event.text.contains("overwritten"))
         );
-        // What the command orders.
+        // This order is that of the command in the text.
         done(service.obey(&Order::Replace { device: 3, path, overwrite: true }));
         until_clean(&service);
         assert_eq!(status(&service).margin.any_more, all);
@@ -112,7 +112,7 @@ fn a_member_with_wrong_blocks_and_its_superblocks_stays() {
     service.handle().write(0, &data, true).expect("it writes");
     let device = device_path(&root, 3);
     let len = device.metadata().expect("a device").len();
-    // Its front and its end stay.
+    // The front and the end of the device are not overwritten.
     let (half, zeros) = (len / 8192 * 4096, AlignedBuf::zeroed(len as usize / 8192 * 4096 - 4096));
     to_write(&device).write_all_at(&zeros, half).expect("it writes");
     read_until(&service, &data, |report| report.devices[3].checksum_errors >= 16);

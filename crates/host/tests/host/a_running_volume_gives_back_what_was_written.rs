@@ -1,5 +1,5 @@
-//! Any bytes written anywhere are read back: against a model, by many threads, after a stop, after
-//! a crash, without devices.
+//! Bytes written at any offset are read back: compared with a model, by many threads, after a stop,
+//! after a crash, and without some devices.
 
 use crate::common::{
     format, geometry, geometry_of, memory, memory_with_faulty, open, open_with, painted, until,
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Random reads, writes, zeroes, trims and flushes of any byte range against a plain array.
+/// Random reads, writes, zeroes, trims and flushes of any byte range, compared with a plain array.
 #[test]
 fn every_range_of_bytes_is_read_back() {
     for (seed, code) in [(1, "raid6:4"), (2, "rdp:5"), (3, "cauchy:3+3"), (4, "mirror:3")] {
@@ -80,8 +80,8 @@ fn every_range_of_bytes_is_read_back() {
     }
 }
 
-/// shec:4,3,2 tolerates any loss and many pairs. The last flush can be on the two lost devices
-/// alone: then the opening is undecided, and nothing is forgotten.
+/// shec:4,3,2 tolerates any single loss and many pairs. The last flush can be only on the two lost
+/// devices: then the opening is undecided, and nothing is dropped.
 #[test]
 fn the_last_flush_is_not_forgotten_on_a_guess() {
     let geometry = geometry("shec:4,3,2");
@@ -104,13 +104,14 @@ fn the_last_flush_is_not_forgotten_on_a_guess() {
                 let (mut first, mut second) = (vec![0; large.len()], [0; 4096]);
                 host.handle().read(0, &mut first).expect("it reads");
                 assert!(first == large, "without {a} and {b}");
-                // It may be lost, with more devices gone than the log bears, and it may not be
-                // another's or nothing.
+                // The block may be lost, because more devices are missing than the log tolerates.
+                // But it must not have other content.
                 if host.handle().read(2_000_000, &mut second).is_ok() {
                     assert!(second[..] == small, "without {a} and {b}");
                 }
                 host.kill();
-                // The session that has begun shows which devices were missing.
+                // An opening with all devices: this session has recorded which devices were
+                // missing.
                 return_of(&geometry, &devices);
             }
             Err(HostError::Open(OpenError::Undecided { have: 5, need: 6 })) => undecided += 1,
@@ -126,7 +127,7 @@ fn the_last_flush_is_not_forgotten_on_a_guess() {
     host.stop().expect("it stops");
 }
 
-/// Opens a volume with all devices, waits until each is whole, and ends it as a crash would.
+/// Opens a volume with all devices, waits until each is rebuilt, and ends it like a crash.
 fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     let host = open(geometry, devices).expect("it opens");
     while !host.is_clean().expect("it serves") {
@@ -136,7 +137,8 @@ fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     host.kill();
 }
 
-/// Unwritten and trimmed blocks are holes, and no others are, before and after they are durable.
+/// Unwritten and trimmed blocks are holes, and no other blocks are, before and after they are
+/// durable.
 #[test]
 fn holes_and_data_are_distinguished() {
     let geometry = geometry("raid6:4");
@@ -163,8 +165,8 @@ fn holes_and_data_are_distinguished() {
     host.stop().expect("it stops");
 }
 
-/// Eight threads write bytes of their own into the same blocks, while a ninth writes whole blocks
-/// beside them.
+/// Eight threads write their own bytes into the same blocks, while a ninth writes adjacent whole
+/// blocks.
 #[test]
 fn writers_of_one_block_do_not_undo_each_other() {
     let geometry = geometry("raid6:4");
@@ -177,8 +179,8 @@ fn writers_of_one_block_do_not_undo_each_other() {
             let handle = host.handle();
             scope.spawn(move || {
                 for round in 1..=rounds {
-                    // Every eighth piece of 512 bytes of 8 blocks, with pieces across the ends of
-                    // blocks.
+                    // Each thread writes every eighth piece of 512 bytes in 8 blocks. Some pieces
+                    // cross the end of a block.
                     for piece in 0..8u64 {
                         let at = 300 + (piece * 8 + thread) * 512;
                         handle.write(at, &[round + thread as u8; 512], false).expect("it writes");
@@ -194,8 +196,8 @@ fn writers_of_one_block_do_not_undo_each_other() {
     }
 }
 
-/// Whole blocks and parts of them, written at the same time: the part is from before or after, the
-/// rest is never old.
+/// Whole blocks and parts of them are written at the same time. The part has its old or new
+/// content, and the rest is never older than the whole write.
 #[test]
 fn a_whole_block_is_not_undone_by_a_part_of_it() {
     let geometry = geometry("raid6:4");
@@ -215,7 +217,8 @@ fn a_whole_block_is_not_undone_by_a_part_of_it() {
     }
 }
 
-/// Flushed writes survive a kill of the process, on files, with devices missing.
+/// Flushed writes survive a kill of the process, on devices that are files, with some devices
+/// missing.
 #[test]
 fn flushed_writes_survive_a_kill() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -278,8 +281,8 @@ fn a_device_declared_failed_is_closed_and_read_around() {
     host.fail(Slot(0)).expect("there is one");
     assert!(matches!(host.handle().write(0, &data, true), Err(HostError::Failed(_))));
     host.kill();
-    // The end waits for attached devices; the thread of one that was declared failed ends by
-    // itself.
+    // The end waits for attached devices. The thread of a device that was declared failed ends
+    // later.
     let begun = Instant::now();
     let holders = |slot: usize| Arc::strong_count(devices[slot].as_ref().expect("ours"));
     assert_eq!([2, 3, 5].map(holders), [1; 3]);
@@ -289,7 +292,7 @@ fn a_device_declared_failed_is_closed_and_read_around() {
     }
 }
 
-/// Holds the reads of a device back while it is shut. All clones are one.
+/// Holds the reads of a device while it is shut. All clones share one state.
 #[derive(Clone, Default)]
 struct Gate(Arc<Latch>);
 
@@ -324,8 +327,8 @@ impl Layer for Gate {
     }
 }
 
-/// A block has two copies. While the one is read, because the other's device is gone, that device
-/// comes back and the one that is read goes.
+/// A block has two copies. The device of one copy is missing, so a read uses the other. During that
+/// read the missing device returns, and the other one is lost.
 #[test]
 fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
     let geometry = geometry("raid5:2");
@@ -343,7 +346,7 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
         let mut found = vec![0; data.len()];
         host.handle().read(40960, &mut found).map(|()| found == data)
     };
-    // The device that a read of the block goes to.
+    // Returns the device that a read of the block uses.
     let place = || {
         let counts = || {
             let report = host.report().expect("it serves");
@@ -373,8 +376,7 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
     host.stop().expect("it stops");
 }
 
-/// A sequential reader is read ahead of, and finds the newest writes all the same, those of an
-/// epoch too.
+/// Read-aheads of a sequential reader never hide newer writes, nor those of an epoch.
 #[test]
 fn blocks_read_ahead_are_the_newest() {
     let geometry = geometry_of("raid6:4", 600);
@@ -391,7 +393,7 @@ fn blocks_read_ahead_are_the_newest() {
         let mut found = vec![1; piece as usize];
         handle.read(at, &mut found).expect("it reads");
         assert!(found == model[at as usize..(at + piece) as usize], "step {step}: {at}");
-        // What is read next, or soon.
+        // These blocks are those of the next read, or of one soon after.
         let from = (at + random.u64(1..4 * piece)).min(handle.len_bytes() - 1);
         let len = random.u64(1..=2 * BLOCK_BYTES).min(handle.len_bytes() - from);
         let part = &mut model[from as usize..(from + len) as usize];
@@ -419,7 +421,8 @@ fn blocks_read_ahead_are_the_newest() {
     host.stop().expect("it stops");
 }
 
-/// An idle volume makes writes durable without a flush, and room in its log for half of a burst.
+/// An idle volume makes writes durable without a flush, and frees room in its log for half of a
+/// burst.
 #[test]
 fn an_idle_volume_frees_half_of_its_log() {
     let geometry = geometry_of("raid6:4", 160);
@@ -430,7 +433,8 @@ fn an_idle_volume_frees_half_of_its_log() {
     let host = open_with(&geometry, &devices, &options).expect("it opens");
     let handle = host.handle();
     let mut model = painted(5, handle.len_bytes() as usize);
-    // All but the first block of each stripe, so that none is written as a whole.
+    // All blocks of each stripe except the first are written, so that no stripe is written as a
+    // whole.
     let stripe = geometry.stripe_blocks() * BLOCK_BYTES;
     for at in (0..handle.len_bytes()).step_by(stripe as usize) {
         let hole = at as usize..(at + BLOCK_BYTES) as usize;
@@ -453,7 +457,7 @@ fn an_idle_volume_frees_half_of_its_log() {
     host.stop().expect("it stops");
 }
 
-/// A device that answers no more costs its deadline, and nothing else.
+/// A device that no longer answers costs its deadline, and nothing else.
 #[test]
 fn a_device_that_hangs_is_given_up() {
     let geometry = geometry("raid6:4");
@@ -471,7 +475,7 @@ fn a_device_that_hangs_is_given_up() {
     host.stop().expect("it stops");
 }
 
-/// A device that errors: its blocks are read from the others; one that is gone is lost.
+/// Blocks that a device cannot read are read from the others; a device that is gone is lost.
 #[test]
 fn errors_of_devices_do_not_reach_the_reader() {
     let geometry = geometry("raid6:4");
@@ -491,8 +495,8 @@ fn errors_of_devices_do_not_reach_the_reader() {
     }
 }
 
-/// The usual failure of a disk: it reads, and does not write any more. It is closed and its error
-/// is reported, and the slot is free for another or, when it works again, for itself.
+/// The most common failure of a disk: it can be read, but not written. It is closed and its error
+/// is reported. Then the slot is free for another device or, when it works again, for the same one.
 #[test]
 fn a_device_that_cannot_write_leaves_its_slot() {
     let geometry = geometry("raid6:4");
@@ -519,7 +523,7 @@ fn a_device_that_cannot_write_leaves_its_slot() {
     host.stop().expect("it stops");
 }
 
-/// Neighbours are read as one I/O; a bad place in it costs its own blocks, and no others.
+/// Adjacent blocks are read as one I/O. A bad spot in it affects only its own blocks.
 #[test]
 fn a_bad_place_spoils_only_its_blocks() {
     let geometry = geometry("raid6:4");
@@ -539,8 +543,8 @@ fn a_bad_place_spoils_only_its_blocks() {
     let mut found = vec![0; data.len()];
     host.handle().read(0, &mut found).expect("it reads");
     assert!(found == data);
-    // Each tried the place: the run of the chunk, the block alone, and the repair, which may be
-    // under way.
+    // Several reads fail at this spot: that of the chunk, that of the block alone, and that of the
+    // repair, which may be under way.
     let found_bad = errors();
     assert!(matches!((found_bad.media_errors, found_bad.checksum_errors), (1..=4, 0)), "{found_bad:?}");
     faulty.heal();
@@ -551,7 +555,7 @@ fn a_bad_place_spoils_only_its_blocks() {
     host.stop().expect("it stops");
 }
 
-/// Space that is short comes back: the write waits, no device is given up.
+/// A write waits while a device has no space, and no device is given up.
 #[test]
 fn a_write_waits_for_space() {
     let geometry = geometry("raid6:4");
@@ -572,7 +576,7 @@ fn a_write_waits_for_space() {
     assert!(report.members[0].error.is_none());
 }
 
-/// Far more is written than there is memory for, one block of each piece of memory staying in use.
+/// Much more is written than fits into memory, and one block of each buffer stays in use.
 #[test]
 fn writers_wait_for_memory_and_are_served() {
     let geometry = geometry("raid6:4");
@@ -620,7 +624,7 @@ fn wrong_requests_and_devices_are_refused() {
     assert!(matches!(open(&geometry, &devices), Err(HostError::Device(_))));
 }
 
-/// A rebuild goes on where a stop ended it.
+/// A rebuild continues where a stop interrupted it.
 #[test]
 fn a_stop_keeps_how_far_a_rebuild_is() {
     let geometry = geometry_of("mirror:2", 2000);
@@ -635,7 +639,7 @@ fn a_stop_keeps_how_far_a_rebuild_is() {
     host.attach(Slot(1), device, pantile_volume::Found::Blank).expect("it comes");
     let done = |host: &pantile_host::Host| match host.report().expect("it serves").status.devices[1].state {
         DeviceState::Rebuilding { done_stripes, .. } => done_stripes,
-        // It takes part from the next moment on in which nothing is being made durable.
+        // The device takes part once no commit is under way.
         DeviceState::Lost => 0,
         DeviceState::Present => u64::MAX,
     };

@@ -1,5 +1,5 @@
-//! Reads go around a device that takes far longer than the others for as long as it does, and if it
-//! does so for long, it is called slow.
+//! Reads avoid a device while it takes far longer than the others. If that lasts, the device is
+//! called slow.
 
 use crate::common::{Devices, format, geometry, memory, open_with, painted, until};
 use pantile_device::{Device, DeviceError, Layer, Layered, MemoryDevice, OpKind, Operation};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const SLOW: usize = 1;
 
-/// Counts reads, and lets each take its time.
+/// A layer that counts reads, and delays each of them.
 #[derive(Default)]
 struct Lazy {
     is_slow: AtomicBool,
@@ -36,7 +36,7 @@ impl Layer for Lazy {
     }
 }
 
-/// A full volume of which one device can be made slow, and what is in it.
+/// Returns a full volume, the device that can be slowed down, and the content of the volume.
 fn volume(options: impl FnOnce(&mut HostOptions)) -> (Host, Arc<Layered<MemoryDevice, Lazy>>, Vec<u8>) {
     let geometry = geometry("raid6:4");
     let mut devices: Devices = memory(&geometry);
@@ -52,7 +52,7 @@ fn volume(options: impl FnOnce(&mut HostOptions)) -> (Host, Arc<Layered<MemoryDe
     (host, lazy, data)
 }
 
-/// Reads blocks here and there; all of them are right.
+/// Reads blocks at random offsets, and checks them.
 fn read_some(host: &Host, data: &[u8], blocks: u64, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let handle = host.handle();
@@ -74,7 +74,7 @@ fn reads_go_around_a_device_that_is_slow_until_it_is_not() {
     read_some(&host, &data, 300, 1);
     assert_eq!(times_as_long(&host), 1);
     lazy.layer().is_slow.store(true, Relaxed);
-    // The first reads wait, and so it is found out.
+    // The first reads wait for the device, which shows that it is slow.
     let (host_of, data_of) = (&host, &data);
     std::thread::scope(|scope| {
         (0..4).for_each(|seed| drop(scope.spawn(move || read_some(host_of, data_of, 40, seed))));
@@ -85,8 +85,8 @@ fn reads_go_around_a_device_that_is_slow_until_it_is_not() {
     let before = lazy.layer().reads.load(Relaxed);
     read_some(&host, &data, 600, 2);
     let read = lazy.layer().reads.load(Relaxed) - before;
-    // A sixth of the blocks are stored there. The reads left only check whether it is still slow, a
-    // few times a second.
+    // A sixth of the blocks are on this device. Its remaining reads are probes, a few times a
+    // second.
     assert!(read < 50, "{read} reads of a device that is slow");
     assert_eq!(host.report().expect("it serves").status.devices[SLOW].state, DeviceState::Present);
     lazy.layer().is_slow.store(false, Relaxed);
@@ -162,7 +162,7 @@ fn a_slow_device_stays_unless_it_is_wished_that_it_goes_and_another_may_be_lost(
                 read_some(&host, &data, 20, 6);
                 is_called_slow(&host)
             });
-            // Some looks later.
+            // Some more probes are awaited.
             let before = lazy.layer().reads.load(Relaxed);
             until(|| lazy.layer().reads.load(Relaxed) >= before + 4);
             assert!(!is_lost(), "wished: {wished}, another was lost: {lost_before}");

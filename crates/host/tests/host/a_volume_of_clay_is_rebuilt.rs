@@ -1,11 +1,12 @@
-//! Clay is a volume as any other, although its columns have several rows, coupled by equations.
+//! A Clay volume works like any other, although its columns have several rows, coupled by
+//! equations.
 
 use crate::common::folders::*;
 use crate::common::painted;
 use pantile_host::{Folder, NewDevices, Order};
 
-/// Written, without two devices read and written over, rebuilt onto new ones, and scrubbed; then
-/// without two others.
+/// The volume is written, read and overwritten without two devices, rebuilt onto new ones, and
+/// scrubbed; then it is read without two other devices.
 #[test]
 fn after_two_devices_are_lost() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
 //! Epochs through a host: their visibility, their writers, their ends, and a program that is killed
-//! in the middle of a checkpoint.
+//! during a checkpoint.
 
 use crate::common::folders::new;
 use crate::common::{format, geometry, memory, open, painted, until};
@@ -40,7 +40,7 @@ fn an_epoch_is_seen_when_it_has_ended() {
         let last = handle.len_bytes() - beside.len() as u64;
         handle.write(0, &old, false).expect("it writes");
         let mut epoch = handle.begin(&first(MIB / 2)).expect("it begins");
-        // Pieces that are no whole blocks, by several writers.
+        // Several writers write pieces that are not whole blocks.
         std::thread::scope(|scope| {
             for writer in 0..4 {
                 let (writing, new) = (handle.within(epoch.id()), &new);
@@ -140,7 +140,7 @@ fn old_pending_parity_is_written() {
     host.stop().expect("it stops");
 }
 
-/// Over the control socket: an epoch ends with the connection that began it, unless it is detached.
+/// Over the control socket, an epoch ends with the connection that began it, unless it is detached.
 #[test]
 fn an_epoch_ends_with_its_connection() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -179,7 +179,7 @@ fn an_epoch_ends_with_its_connection() {
     service.stop().expect("it stops");
 }
 
-/// A program that does not serve the volume begins and ends its epochs over the control socket.
+/// A program that does not serve the volume begins and ends epochs over the control socket.
 #[test]
 fn a_program_has_epochs_in_a_volume_that_is_served() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -227,7 +227,7 @@ fn a_program_has_epochs_in_a_volume_that_is_served() {
     service.stop().expect("it stops");
 }
 
-/// The first order is answered by what stands in the place of a server, and it ends at the second.
+/// A simulated server answers the first order, and ends at the second.
 #[test]
 fn a_program_hears_that_the_server_has_gone() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -259,7 +259,8 @@ fn a_program_hears_that_the_server_has_gone() {
     answers.join().expect("no panic");
 }
 
-/// Data without parity are lost with their device: the end says so, and the program writes again.
+/// Data without parity are lost with their device. The end of the epoch says so, and the program
+/// writes them again.
 #[test]
 fn a_program_is_told_what_its_epoch_has_lost() {
     let lost = Failure::EpochLost { epoch: pantile_host::EpochId(5), ranges: Vec::new() };
@@ -273,8 +274,8 @@ fn a_program_is_told_what_its_epoch_has_lost() {
     Folder::create(&root, &new("raid5:3", devices)).expect("it is made");
     let service = Arc::new(Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts"));
     let control = ControlServer::start(&root, service.clone()).expect("it listens");
-    // More than stays in memory, and a block of each stripe is left out: none gets its parity
-    // early.
+    // The data exceed the memory, and a block of each stripe is not written: so no stripe gets its
+    // parity early.
     let stripe = service.host().geometry().stripe_blocks() as usize * 4096;
     let range = Some((0, 48 * MIB as u64));
     let options = EpochOptions { range, age_max: None, ..EpochOptions::default() };
@@ -299,8 +300,8 @@ fn a_program_is_told_what_its_epoch_has_lost() {
     service.stop().expect("it stops");
 }
 
-/// The example is killed at many moments; each time it finds a checkpoint that is all of one step,
-/// and never one before the last it said was sealed.
+/// The example is killed at many moments. After each kill it finds a checkpoint of a single step,
+/// which is not older than the last one it reported as sealed.
 #[test]
 fn a_checkpoint_program_that_is_killed_recovers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -319,7 +320,7 @@ fn a_checkpoint_program_that_is_killed_recovers() {
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
         let found = lines.next().and_then(|line| line.strip_prefix("found step ")?.parse::<u64>().ok());
         let found = found.expect("the checkpoint is whole");
-        // What was being sealed when it was killed may be there.
+        // The checkpoint that was being sealed at the kill may be found, too.
         assert!((sealed..=sealed + 1).contains(&found), "life {life}: {found} after {sealed}");
         sealed = found;
         for _ in 0..random.u64(0..3) {
@@ -334,8 +335,8 @@ fn a_checkpoint_program_that_is_killed_recovers() {
     }
 }
 
-/// Each block that is written over needs a second place; a volume has as many as were asked for
-/// when it was made.
+/// Each overwritten block needs a second place. A volume has as many as were requested when it was
+/// made.
 #[test]
 fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let written_over = |epoch_bytes: u64| -> Result<(), HostError> {
@@ -361,11 +362,11 @@ fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let refused = written_over(0);
     assert!(matches!(refused, Err(HostError::Failed(Failure::NoRoom { .. }))), "{refused:?}");
     written_over(12 << 20).expect("there is room");
-    // More is asked for than the volume has stripes.
+    // The request exceeds the stripes of the volume.
     written_over(1 << 30).expect("there is room");
 }
 
-/// Refused before anything is made, with the size that would do.
+/// It is refused before anything is made, and the message has a size that would be accepted.
 #[test]
 fn epochs_that_no_record_could_name_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! A volume of many devices keeps to the memory that it may have, whatever is under way.
+//! A volume of many devices stays within its memory limit under any load.
 
 use crate::common::folders::new;
 use crate::common::{Devices, format, memory, open_with, painted, until};
@@ -11,7 +11,7 @@ use pantile_volume::{DeviceState, Found, Geometry, NewVolume, Scrub, Slot};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A volume of 64 devices and 24 stripes of 4 MiB.
+/// Returns a volume of 64 devices and 24 stripes of 4 MiB.
 fn wide() -> Geometry {
     Geometry::new(NewVolume {
         volume: VolumeId([7; 16]),
@@ -28,8 +28,8 @@ fn wide() -> Geometry {
 
 const MIB: usize = 1 << 20;
 
-/// Calls `what` while four threads read pieces of 1 MiB from all over the volume and compare them
-/// with `flushed`. Returns the most bytes in buffers.
+/// Calls `what` while four threads read pieces of 1 MiB from the whole volume and compare them with
+/// `flushed`. Returns the maximum of the bytes in buffers.
 fn most_memory(host: &Host, flushed: &[u8], what: impl FnOnce()) -> u64 {
     let (ends, most) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -58,8 +58,8 @@ fn most_memory(host: &Host, flushed: &[u8], what: impl FnOnce()) -> u64 {
     most.into_inner()
 }
 
-/// Under degraded reads, while four devices are rebuilt, while all is scrubbed, and while all is
-/// written again.
+/// The loads are degraded reads, a rebuild of four devices, a scrub, and writes of the whole
+/// volume.
 #[test]
 fn sixty_four_devices_keep_to_the_memory_that_they_may_have() {
     let geometry = wide();

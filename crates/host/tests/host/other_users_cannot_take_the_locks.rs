@@ -1,4 +1,4 @@
-//! Lock and socket of a volume can be opened by its owner alone, from the moment of their creation.
+//! Lock and socket of a volume: only their owner can open them, from their creation on.
 
 use crate::common::folders::*;
 use pantile_host::{CONTROL_SOCKET, ControlServer, Folder, FolderError, NewDevices, Order, Plan};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The rights of group and others.
+/// Returns the rights of group and others.
 fn of_others(path: &Path) -> u32 {
     path.symlink_metadata().expect("it is there").mode() & 0o077
 }
@@ -59,8 +59,8 @@ fn a_link_in_the_place_of_the_lock_is_not_followed() {
     assert_eq!(of_others(&elsewhere), 0o066, "what the link leads to is as it was");
 }
 
-/// Between `bind` and a change of the mode any user could connect, so the name is watched without a
-/// pause while the socket is made 300 times.
+/// Between `bind` and a change of the mode any user could connect. So the name is watched
+/// continuously while the socket is made 300 times.
 #[test]
 fn the_control_socket_is_its_owners_alone_from_the_start() {
     let (_folder, root, service) = served();
@@ -98,7 +98,7 @@ fn the_socket_of_a_killed_server_is_no_hindrance() {
     service.stop().expect("it stops");
 }
 
-/// A pipe in the place of the lock keeps no opener waiting.
+/// If a pipe is in place of the lock, opening does not wait.
 #[test]
 fn a_lock_that_is_a_pipe_is_refused_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -113,8 +113,8 @@ fn a_lock_that_is_a_pipe_is_refused_at_once() {
     assert!(matches!(refused, Err(FolderError::File { .. })), "{refused:?}");
 }
 
-/// A share of a group, a disk of another user, a folder behind a link: the volume is served, with
-/// one warning.
+/// A folder that a group can write to, a disk of another user, a folder behind a link: the volume
+/// is served, with one warning.
 #[test]
 fn a_folder_that_others_can_write_to_is_used_with_a_warning() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -144,7 +144,7 @@ fn a_folder_that_others_can_write_to_is_used_with_a_warning() {
     }
 }
 
-/// The folder of another user can name any device of root's, so root formats none that it names.
+/// The folder of another user can name any device of root, so root formats no device that it names.
 #[test]
 fn root_formats_no_device_that_a_folder_of_another_user_names() {
     use std::os::unix::fs::chown;
@@ -176,7 +176,7 @@ fn root_formats_no_device_that_a_folder_of_another_user_names() {
         assert!(said.contains(&refused.to_string()), "{said}");
     }
     service.stop().expect("it stops");
-    // The same holds for spares, copies and joining devices of the configuration.
+    // The same holds for spares, copies and joining devices in the configuration.
     let said = std::fs::read_to_string(root.join("volume.conf")).expect("it reads");
     let joining =
         said.replace(&format!("device 1 {}", paths[1].display()), &format!("joining 1 {}", spare.display()));
@@ -193,8 +193,7 @@ fn root_formats_no_device_that_a_folder_of_another_user_names() {
     }
 }
 
-/// The name of a device is exchanged between the scan of its chunks and the writes that follow from
-/// it.
+/// The path of a device is exchanged between the scan of its chunks and the recovery's writes.
 #[test]
 fn a_recovery_writes_to_the_devices_that_it_scanned() {
     let (folder, root, service) = served();

@@ -1,5 +1,6 @@
-//! Short reads do not pass the engine's thread, nor do long ones of several readers at a time. Only
-//! their time differs: they return the newest writes, whatever happens to these and to the devices.
+//! Direct reads: short reads bypass the engine's thread, and so do long ones of several concurrent
+//! readers. They only differ in speed: they return the newest writes, whatever happens to these and
+//! to the devices.
 
 use crate::common::{Devices, format, geometry, geometry_of, open, open_with, painted};
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice, Layer, Layered, Mode};
@@ -36,7 +37,7 @@ fn read(host: &Host, offset: u64, len: usize) -> Vec<u8> {
     read_of(&host.handle(), offset, len)
 }
 
-/// Reads a range in one of two ways, each for half of the places and lengths.
+/// Reads a range in one of two ways; which one depends on offset and length.
 fn read_of(handle: &Handle, offset: u64, len: usize) -> Vec<u8> {
     let gives_away = (offset / BLOCK_BYTES + len as u64).count_ones().is_multiple_of(2);
     if gives_away {
@@ -47,7 +48,7 @@ fn read_of(handle: &Handle, offset: u64, len: usize) -> Vec<u8> {
     found
 }
 
-/// Reads into a buffer that is given away.
+/// Reads a range into a buffer that is given away.
 fn read_into(handle: &Handle, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf {
     buffer.fill(0xee);
     let len = buffer.len();
@@ -56,16 +57,16 @@ fn read_into(handle: &Handle, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf
     found
 }
 
-/// Returns a block that begins with an 8-byte number, from which its other bytes follow.
+/// Returns a block that begins with an 8-byte number and is filled with bytes computed from it.
 fn numbered(number: u64) -> Vec<u8> {
     let mut block = painted(number, BLOCK);
     block[..8].copy_from_slice(&number.to_le_bytes());
     block
 }
 
-/// One writer for each of some blocks counts up, others read them: never a number that is older
-/// than one that was answered before the read, never one whose write has not begun. Stripes are
-/// written whole, merged, flushed and trimmed all the while.
+/// The writers count up in some blocks, while others read these. A reader never finds a number
+/// older than the last one acknowledged before its read, nor one whose write has not begun.
+/// Meanwhile stripes are written as a whole, merged, flushed and trimmed.
 #[test]
 fn readers_beside_writers_see_the_last_write() {
     for code in ["raid6:4", "dcode:5", "raid5:3"] {
@@ -98,7 +99,7 @@ fn readers_beside_writers_see_the_last_write() {
                         if stop.load(Ordering::SeqCst) {
                             break;
                         }
-                        // Sometimes all is quiet, and all writes are on the devices.
+                        // From time to time a writer pauses, so that all writes are on the devices.
                         if random.u8(..16) == 0 {
                             std::thread::sleep(Duration::from_millis(5));
                         }
@@ -112,7 +113,7 @@ fn readers_beside_writers_see_the_last_write() {
                     let mut random = fastrand::Rng::with_seed(100 + reader);
                     for round in 0..4000 {
                         if round % 16 == 0 {
-                            // A length that is read directly, with stripes of 16 blocks and chunks
+                            // A read of this length is direct, with stripes of 16 blocks and chunks
                             // of 4.
                             let first = random.u64(..len / BLOCK_BYTES - 60);
                             let least: Vec<u64> =
@@ -152,8 +153,8 @@ fn readers_beside_writers_see_the_last_write() {
     }
 }
 
-/// All of it in any pieces, once memory knows the checksums; then with a device lost, with a device
-/// back, and trimmed.
+/// The whole volume is read in pieces of any length. That is done when the checksums are in memory,
+/// after the loss of a device, after its return, and after a trim.
 #[test]
 fn all_ways_of_reading_agree() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -173,7 +174,8 @@ fn all_ways_of_reading_agree() {
         }
         direct(host) - before
     };
-    // Long reads of several at a time; how many blocks went to the devices for them, of how many.
+    // Makes long reads by several threads. Returns the number of blocks that were read directly,
+    // and of all blocks.
     let check_long = |host: &Host| {
         let before = direct(host);
         let wanted = AtomicU64::new(0);
@@ -228,8 +230,8 @@ fn all_ways_of_reading_agree() {
     host.stop().expect("it stops");
 }
 
-/// The engine reads ahead of a lone sequential reader. Several readers go to the devices, as if it
-/// had not.
+/// The engine reads ahead of a single sequential reader. Several concurrent readers read directly,
+/// as if it had not.
 #[test]
 fn a_crowd_is_not_read_ahead_of() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -264,7 +266,8 @@ fn a_crowd_is_not_read_ahead_of() {
     assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
 }
 
-/// A reader that finds a wrong checksum asks the engine, which counts it and repairs the block.
+/// A direct read that finds a wrong checksum is left to the engine, which counts it and repairs the
+/// block.
 #[test]
 fn wrong_blocks_are_seen_and_repaired() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -299,10 +302,11 @@ fn wrong_blocks_are_seen_and_repaired() {
     assert_eq!(errors(&host), counted);
 }
 
-/// A file that hangs for readers that pass the engine: they get the end of a pipe without a writer.
+/// A device that hangs for direct reads: they get the empty end of a pipe instead of its file.
 struct Hangs {
     pipe: PipeReader,
-    /// The reading thread: others, such as the engine's, only ask whether it is a file.
+    /// The reading thread. Other threads, such as the engine's, only ask whether the device is a
+    /// file.
     reader: ThreadId,
     hangs: AtomicBool,
     asked: AtomicU64,
@@ -318,9 +322,9 @@ impl Layer for Hangs {
     }
 }
 
-/// A reader that waits for a device that hangs is served after a while by the others or by the
-/// engine. The device is left to the engine. The volume can be stopped before the device answers,
-/// and after.
+/// A direct read that waits for a device that hangs is answered after a while, from other devices
+/// or by the engine. Then only the engine reads from this device. The volume can be stopped before
+/// and after the device answers.
 #[test]
 fn a_device_that_is_late_is_left_to_the_engine() {
     for (answers, gives_away) in [(true, false), (true, true), (false, true)] {
@@ -360,7 +364,8 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         read_all();
         assert!(begun.elapsed() > Duration::from_millis(900));
         read_all();
-        // A machine that is busy with other things may take longer than a device is left alone for.
+        // A busy machine may take longer than the time for which only the engine reads from the
+        // device.
         let asked_again = hangs.layer().asked.load(Ordering::SeqCst) > 1;
         assert!(!asked_again || begun.elapsed() > Duration::from_secs(30), "it is not asked again soon");
         let kept = if gives_away { BLOCK } else { 0 };

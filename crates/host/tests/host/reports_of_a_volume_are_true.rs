@@ -1,4 +1,4 @@
-//! Reports of a volume are true after a restart: losses with their reasons, scrubs, its version.
+//! Reports of a volume after a restart: losses with their reasons, scrubs, its version.
 
 use crate::common::folders::*;
 use crate::common::{format, geometry, memory_with_faulty, open, painted};
@@ -27,7 +27,7 @@ fn looked_at(root: &Path) -> StatusReport {
     report
 }
 
-/// Zeros over data of [`filled`] on devices of a volume that is not open.
+/// Overwrites data of [`filled`] with zeros on some devices, while the volume is closed.
 fn spoil(root: &Path, devices: impl IntoIterator<Item = usize>, bytes: usize) {
     let first_of = |slot| {
         let content = std::fs::read(device_path(root, slot)).expect("a device");
@@ -58,7 +58,7 @@ fn a_scrub_with_repair_reports_repairs_and_losses_apart() {
     assert_eq!((mended.verdict, mended.ranges.len()), (Verdict::Warned, 0), "{:?}", mended.wrong);
     service.stop().expect("it stops");
 
-    // The repaired stripes are in other places now.
+    // The repaired stripes are stored elsewhere now.
     spoil(&root, [1, 2, 3], 1 << 20);
     let service = start(&root);
     let lost = scrubbed(&service, true);
@@ -87,7 +87,7 @@ fn a_scrub_with_repair_reports_repairs_and_losses_apart() {
     service.stop().expect("it stops");
 }
 
-/// Checked without a restart.
+/// This is checked without a restart.
 #[test]
 fn after_every_range_that_is_lost_is_written_again_no_stripe_has_lost_data() {
     let (_folder, root) = filled();
@@ -140,7 +140,7 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     assert!(matches!(service.obey(&Order::ClearErrors { device: 6 }), Answer::Fault { .. }));
     done(service.obey(&Order::ClearErrors { device: 1 }));
     assert_eq!(status(&service).wrong, Vec::<String>::new());
-    // As after a crash: the order that was answered is kept.
+    // This is like a crash: an acknowledged order is not lost.
     service.host().kill();
     drop(service);
     assert!(!looked_at(&root).has(FindingKind::DeviceErred));
@@ -156,7 +156,7 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     service.stop().expect("it stops");
 }
 
-/// A copy of an earlier session has the same history, and does not count as a device.
+/// A copy from an earlier session has the same history, but does not count as an intact device.
 #[test]
 fn assembling_says_of_a_device_of_an_earlier_session_that_it_is_one() {
     let (folder, root) = filled();
@@ -184,8 +184,8 @@ fn a_rebuild_of_a_whole_volume_does_not_say_that_it_rebuilds() {
     service.stop().expect("it stops");
 }
 
-/// Changes so many bytes of a block of parity on a device of a closed volume, and writes the
-/// checksum that fits: as if memory had been wrong when the stripe was written.
+/// Changes some bytes of a parity block on a device of a closed volume, and updates its checksum.
+/// It is as if memory had been wrong when the stripe was written.
 fn miscompute(root: &Path, bytes: usize) {
     const PARITY: Column = Column(4);
     for slot in 0..6 {
@@ -214,11 +214,11 @@ fn miscompute(root: &Path, bytes: usize) {
 
 #[test]
 fn wrong_parity_under_right_checksums_is_rebuilt_only_with_enough_evidence() {
-    // Six bytes prove more than 40 bits where two parities are; five do not.
+    // With two parities, six wrong bytes are more than 40 bits of evidence; five are not.
     for (bytes, is_mended) in [(1, false), (5, false), (6, true), (4096, true)] {
         let (_folder, root, service) = served();
         service.handle().write(0, &painted(3, 8 << 20), true).expect("it is written");
-        // Behind a snapshot no record has the checksum of a header.
+        // After a snapshot no record has the checksum of a header.
         scrubbed(&service, true);
         service.stop().expect("it stops");
         miscompute(&root, bytes);
@@ -260,7 +260,7 @@ fn findings_of_a_scrub_on_a_device_end_with_its_rebuild() {
     assert_eq!(looked_at(&root).verdict, Verdict::Clean, "also after a restart");
 }
 
-/// A device that is taken out while it is read gets no checksum errors for its late answers.
+/// A device that is removed while it is read gets no checksum errors for its late answers.
 #[test]
 fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
     let geometry = geometry("raid6:3");
@@ -288,7 +288,7 @@ fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
     }
 }
 
-/// A refusal names the path given, not a device of the volume.
+/// A refusal shows the given path, not that of a device of the volume.
 #[test]
 fn a_refused_device_is_not_called_one_of_the_volume() {
     let (folder, root, service) = served();

@@ -1,4 +1,4 @@
-//! Structures of a small volume, and any structures of it, for the tests of the volume's format.
+//! Example and random structures of a small volume, for the tests of the volume's format.
 
 use pantile_code::Placement;
 use pantile_format::volume::*;
@@ -10,7 +10,7 @@ pub const VOLUME: VolumeId = VolumeId(*b"the volume's id.");
 pub const OTHER: VolumeId = VolumeId(*b"the volume's Id.");
 pub const BLOCK: usize = BLOCK_BYTES;
 
-/// Five devices with room for a little.
+/// The shape of a small volume of five devices.
 pub const SHAPE: Shape = Shape {
     devices: 5,
     rows: 2,
@@ -23,7 +23,7 @@ pub const SHAPE: Shape = Shape {
     snapshot_blocks: 2,
 };
 
-/// A shape of so many stripes that a snapshot takes three pieces.
+/// Returns a shape with so many stripes that a snapshot has three pieces.
 pub fn long_shape() -> Shape {
     let mut shape = SHAPE;
     (shape.logical_stripes, shape.physical_stripes) = (190_000, 200_000);
@@ -66,7 +66,7 @@ pub fn superblock() -> Superblock {
     }
 }
 
-/// A note of every kind.
+/// Returns a note of every kind.
 pub fn notes() -> Vec<Note> {
     vec![
         Note::Device(DeviceNote {
@@ -107,12 +107,12 @@ pub fn notes() -> Vec<Note> {
     ]
 }
 
-/// A state of all of them.
+/// Returns a state with all of these notes.
 pub fn state() -> State {
     State { volume: VOLUME, session: Session(5), record: RecordNumber(900), notes: notes() }
 }
 
-/// A record with all of them.
+/// Returns a record with all of these notes.
 pub fn record_2() -> Record {
     Record { entries: notes().into_iter().map(Entry::Note).collect(), ..record() }
 }
@@ -156,7 +156,7 @@ pub fn log_write(row: u32, generation: u64, cells: &[(u32, Holds)]) -> LogWrite 
     LogWrite { row: LogRow(row), generation: Generation(generation), cells: cells.iter().map(cell).collect() }
 }
 
-/// A record with an entry of every kind.
+/// Returns a record with an entry of every kind.
 pub fn record() -> Record {
     let user = |block| Holds::User(UserBlock(block));
     let rebuilding = MemberState::Rebuilding {
@@ -210,7 +210,7 @@ pub fn stripe(logical: u64, physical: u64, generation: u64) -> SnapshotItem {
     }
 }
 
-/// Members, some stripes with gaps of several lengths, and a little log.
+/// Returns members, some stripes with gaps of several lengths, and a short log.
 pub fn snapshot_items(shape: &Shape) -> Vec<SnapshotItem> {
     let mut items: Vec<SnapshotItem> = members(shape).collect();
     let mapped = (0..shape.logical_stripes).filter(|l| l % 7 != 3 && !(9..12).contains(l));
@@ -223,7 +223,7 @@ pub fn snapshot_items(shape: &Shape) -> Vec<SnapshotItem> {
     items
 }
 
-/// The bytes of a snapshot, and its fields in the superblock.
+/// Returns the bytes of a snapshot, and its reference in the superblock.
 pub fn snapshot_bytes(shape: &Shape, items: &[SnapshotItem]) -> (Vec<u8>, SnapshotRef) {
     let head = snapshot_head();
     let mut blocks = SnapshotBlocks::new(head, shape, items.iter().cloned());
@@ -247,7 +247,7 @@ pub fn read_snapshot(
     Ok((decoder.finish()?, items))
 }
 
-/// Makes the checksum at the end fit again.
+/// Recomputes the checksum at the end.
 pub fn reseal(bytes: &mut [u8]) {
     let body = bytes.len() - 8;
     let crc = Crc64::of(&bytes[..body]);
@@ -320,7 +320,7 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
     ]
 }
 
-/// One with chunks, or one that is over.
+/// Generates a patch: one with chunks, or one that ends a patch.
 pub fn any_patch() -> impl Strategy<Value = StripePatch> {
     let blocks = proptest::collection::btree_map(any::<u32>(), any::<u64>().prop_map(Crc64), 1..9);
     let chunk = (any::<u64>(), blocks)
@@ -334,8 +334,8 @@ pub fn any_patch() -> impl Strategy<Value = StripePatch> {
     })
 }
 
-/// A record that patches two blocks of a stripe whose new parity it writes to the log, and ends a
-/// patch.
+/// Returns a record that patches two blocks of a stripe and writes the new parity to the log, and
+/// that ends another patch.
 pub fn patch_record() -> Record {
     let chunk = |slot, digest, blocks: &[(u32, u64)]| ChunkPatch {
         slot: Slot(slot),
@@ -513,7 +513,7 @@ pub fn any_snapshot() -> impl Strategy<Value = Vec<SnapshotItem>> {
         rows.dedup_by_key(|write| write.row);
         for mut write in rows {
             write.generation.0 %= 1 << 20;
-            // Half of a row's cells come in a write of their own.
+            // Half of a row's cells become a separate log write.
             let behind = write.cells.split_off(write.cells.len() / 2);
             let second = LogWrite { cells: behind, ..write.clone() };
             let writes = [write, second].into_iter().filter(|write| !write.cells.is_empty());

@@ -1,4 +1,4 @@
-//! A status has an answer at once while a device hangs, whatever the device is asked just then.
+//! A status is answered at once while a device hangs, whichever operation the device is performing.
 
 use super::*;
 use crate::control::{Answer, Order};
@@ -12,13 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// How long a status may take on a machine that has far too much to do; devices that hang here do
-/// so for ever.
+/// Time limit of a status on an overloaded machine; a device that hangs here never answers.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
 const SLOT: u32 = 1;
 const ALL: Range<u64> = 0..u64::MAX;
-/// The first superblocks.
+/// The range of the superblocks at the front.
 const FRONT: Range<u64> = 0..2 * BLOCK as u64;
 
 fn service() -> (TempDir, Arc<Service>) {
@@ -46,7 +45,8 @@ fn fresh(folder: &Path, service: &Service) -> Arc<dyn Device> {
     open_soon(&folder.join("new"), Instant::now()).expect("it opens")
 }
 
-/// Begins to replace the device of the slot; both devices have a gate.
+/// Begins to replace the device of the slot. Returns the old and the new device, each behind a
+/// gate.
 fn replacing(folder: &Path, service: &Service) -> [Arc<Gated>; 2] {
     let new = Gate::before(fresh(folder, service));
     let mut state = service.lock();
@@ -57,8 +57,8 @@ fn replacing(folder: &Path, service: &Service) -> [Arc<Gated>; 2] {
     [old, new]
 }
 
-/// Cares for a volume until a device lets a request wait, checks that the service answers all the
-/// same, and releases the device.
+/// Maintains a volume until an operation waits at a device, checks that the service still answers,
+/// and releases the device.
 fn asked_while_it_hangs(service: &Arc<Service>, device: &Gated, what: &str) {
     let cared_for = service.clone();
     let care = std::thread::spawn(move || cared_for.wait_for_end());
@@ -68,7 +68,7 @@ fn asked_while_it_hangs(service: &Arc<Service>, device: &Gated, what: &str) {
         let member = said.devices.iter().find(|device| device.device == SLOT).expect("a device");
         assert_eq!(member.state, DeviceWord::Present, "{what}: {:?}", said.wrong);
     }
-    // Management is not held for ever, either.
+    // The lock of the service's state is not held for ever, either.
     let begun = Instant::now();
     let answer = service.obey(&Order::Fail { device: 3, lose_data: false });
     assert!(matches!(answer, Answer::Done { .. }), "{what}: {answer:?}");
@@ -129,13 +129,13 @@ fn a_status_does_not_wait_for_a_read_of_a_superblock() {
     asked_while_it_hangs(&service, &gated, "it has joined");
 }
 
-/// Looks at a volume that is not served, and so opens its devices.
+/// Opens the devices of a volume that is not served.
 #[test]
 fn a_device_that_hangs_is_missing_from_a_volume_that_is_opened() {
     let (folder, service) = service();
     service.stop().expect("it stops");
     let hangs = Arc::new(std::sync::Mutex::new(None::<Arc<Gated>>));
-    // A request that is still waiting after this is answered, and was too slow.
+    // Releases a request that waits for so long; then the test fails.
     let late = hangs.clone();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(90));
@@ -164,6 +164,6 @@ fn a_device_that_hangs_is_missing_from_a_volume_that_is_opened() {
 fn stripes_of_ranges_are_counted_by_their_ends() {
     assert_eq!(count_in(vec![(5, 9), (0, 2), (2, 3), (9, 9)]), 9);
     assert_eq!(count_in(Vec::new()), 0);
-    // Not in a day, one by one.
+    // Counting the numbers one by one would take days.
     assert_eq!(count_in(vec![(0, u64::MAX / 2), (3, 8)]), u64::MAX / 2 + 1);
 }

@@ -1,4 +1,4 @@
-//! Volumes in folders, served and spoken to.
+//! Volumes in folders: served, and controlled by orders.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use pantile_code::Code;
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Returns the wishes for a new volume of a code.
+/// Returns the parameters of a new volume of a code.
 pub fn new(code: &str, devices: NewDevices) -> NewFolder {
     NewFolder::new(Code::parse(code).expect("a spec"), devices)
 }
 
-/// A new volume of 8 MiB.
+/// Makes a new volume of 8 MiB.
 pub fn create(root: &Path) {
     let made = Folder::create(root, &new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 }));
     drop(made.expect("a volume"));
 }
 
-/// Opens it.
+/// Opens the volume of a folder.
 pub fn start(root: &Path) -> Service {
     Service::start(Folder::open(root).expect("a folder"), None).expect("it opens")
 }
 
-/// A folder to be thrown away, and a volume served in it.
+/// Returns a temporary folder, and a volume that is served in it.
 pub fn served() -> (TempDir, PathBuf, Service) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("v");
@@ -33,7 +33,7 @@ pub fn served() -> (TempDir, PathBuf, Service) {
     (folder, root, service)
 }
 
-/// How it is.
+/// Returns the status of a volume.
 pub fn status(service: &Service) -> StatusReport {
     match service.obey(&Order::Status) {
         Answer::Status(report) => *report,
@@ -41,19 +41,19 @@ pub fn status(service: &Service) -> StatusReport {
     }
 }
 
-/// Sees that an order was done.
+/// Checks that an order was executed.
 pub fn done(answer: Answer) {
     assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
 }
 
-/// The first bytes.
+/// Reads the first bytes of a volume.
 pub fn read(service: &Service, len: usize) -> Vec<u8> {
     let mut found = vec![0; len];
     service.handle().read(0, &mut found).expect("it reads");
     found
 }
 
-/// Waits until the volume is clean: a rebuild has no deadline but this one.
+/// Waits until the volume is clean: no other time limit applies to a rebuild.
 pub fn until_clean(service: &Service) {
     until(service, |status| status.verdict == Verdict::Clean && status.rebuild.is_none());
 }
@@ -67,13 +67,13 @@ pub fn until(service: &Service, is_so: impl Fn(&StatusReport) -> bool) {
     }
 }
 
-/// A file as a device.
+/// Makes a file to be used as a device.
 pub fn file(path: PathBuf, len: u64) -> PathBuf {
     drop(FileDevice::create(&path, len).expect("a file"));
     path
 }
 
-/// The file of a slot in the folder of a volume.
+/// Returns the path of the device of a slot in the folder of a volume.
 pub fn device_path(root: &Path, slot: usize) -> PathBuf {
     root.join(format!("device-{slot:02}.pantile"))
 }

@@ -1,4 +1,4 @@
-//! Volumes on memory and on files, small enough to be tried often.
+//! Volumes in memory and in files, small enough for tests with many openings.
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod folders;
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 /// Devices by slot.
 pub type Devices = Vec<Option<Arc<dyn Device>>>;
 
-/// A volume of 48 stripes of 16 KiB elements.
+/// Returns a volume of 48 stripes with elements of 16 KiB.
 pub fn geometry(code: &str) -> Geometry {
     geometry_of(code, 48)
 }
 
-/// Returns the geometry of a code with so many stripes.
+/// Returns the geometry of a code with this many stripes.
 pub fn geometry_of(code: &str, logical_stripes: u32) -> Geometry {
     let code = Code::parse(code).expect("a spec");
     Geometry::new(NewVolume {
@@ -36,7 +36,7 @@ pub fn geometry_of(code: &str, logical_stripes: u32) -> Geometry {
     .expect("a geometry")
 }
 
-/// Writes the first blocks of a volume to its devices.
+/// Formats the devices of a new volume.
 pub fn format(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0 };
     for (slot, at, bytes) in format_volume(geometry, &birth).expect("it can be written") {
@@ -48,7 +48,7 @@ pub fn format(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     }
 }
 
-/// Devices of memory, as long as their slots need.
+/// Returns devices in memory, as long as their slots need.
 pub fn memory(geometry: &Geometry) -> Vec<Option<Arc<dyn Device>>> {
     let device = |slot: u32| {
         let len = geometry.device_blocks(pantile_volume::Slot(slot)) * BLOCK_BYTES;
@@ -84,13 +84,13 @@ pub fn open_with(
     Host::open(geometry.clone(), devices.to_vec(), fresh, options)
 }
 
-/// Bytes that tell where and when they were written.
+/// Returns bytes from which place and time of a write can be identified.
 pub fn painted(seed: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| random.u8(..)).collect()
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 pub fn until(is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
