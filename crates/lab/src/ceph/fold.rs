@@ -71,7 +71,7 @@ impl Folding {
     pub fn new(profile: &Profile, chunk: usize) -> Result<Folding, FoldError> {
         let rows = profile.code.rows_max();
         let block = match profile.rows {
-            Rows::BitsOfWords => return Err(FoldError::LongWords),
+            Rows::Words => return Err(FoldError::LongWords),
             Rows::Packets(packet) => packet,
             Rows::Pieces if rows == 1 => BLOCK_BYTES,
             Rows::Pieces if chunk > 0 && chunk.is_multiple_of(rows) => chunk / rows,
