@@ -498,8 +498,9 @@ impl Pool {
     }
 
     /// Runs an operation on rows for chunks of words: on a part of all chunks at a time, taken apart
-    /// and put together again. Everything else it runs as it is. The old content of chunks that are
-    /// written is read if they are added to.
+    /// and put together again. Everything else it runs as it is.
+    ///
+    /// If `adds`, the old content of chunks that are written is read.
     fn in_rows(
         &self,
         read: &Given<'_>,
