@@ -5,7 +5,7 @@ use crate::word_loops::{BYTES_MOST, Maps, WordJob, WordLoop, WordLoops};
 
 /// A linear map of words compiled for an engine.
 pub(crate) struct WordMaps<E: Engine> {
-    maps: Maps<E::Coefficient>,
+    maps: Box<Maps<E::Coefficient>>,
     loops: WordLoops<E::Coefficient>,
 }
 
@@ -14,7 +14,7 @@ impl<E: Engine> WordMaps<E> {
     pub(crate) fn new(engine: E, images: &[u32]) -> Option<WordMaps<E>> {
         let loops = engine.word_loops(images.len() / 8)?;
         let zero = (loops.map)([0; 8]);
-        let mut maps = [[zero; BYTES_MOST]; BYTES_MOST];
+        let mut maps = Box::new([[zero; BYTES_MOST]; BYTES_MOST]);
         for (s, images) in images.chunks_exact(8).enumerate() {
             for r in 0..BYTES_MOST {
                 maps[r][s] = (loops.map)(std::array::from_fn(|bit| images[bit].to_le_bytes()[r]));
