@@ -44,9 +44,9 @@ pub enum Rows {
     Pieces,
     /// In packets of so many bytes: one of each row, and so on.
     Packets(usize),
-    /// Row r is bit r of each little-endian word, which has as many bits as there are rows, 16 or
-    /// 32.
-    BitsOfWords,
+    /// As bytes of little-endian words of as many bytes as there are rows, 2 or 4, in a basis
+    /// ([`WordBasis`](crate::words::WordBasis)).
+    Words,
 }
 
 /// Ways in which a system cuts data into chunks of a code.
@@ -438,7 +438,7 @@ fn word_option(w: usize) -> String {
 }
 
 fn rows_of_words(w: usize) -> Rows {
-    if w == 8 { Rows::Pieces } else { Rows::BitsOfWords }
+    if w == 8 { Rows::Pieces } else { Rows::Words }
 }
 
 /// Chunks of a code of one row are whole vectors of 64 bytes in the plug-in of Pantile.
@@ -667,14 +667,13 @@ fn jerasure(mut words: Words) -> Result<Profile, CodeError> {
         None => words.alone().unwrap_or_default(),
     };
     let (code, rows, word) = technique_code(&mut words, &technique, None)?;
-    // Jerasure works in longs of 8 bytes; a byte of each row of bits is w bytes.
+    // Jerasure works in longs of 8 bytes.
     let multiple_of = match rows {
         Rows::Packets(packet) if !packet.is_multiple_of(8) => {
             return Err(words.wrong(format!("packetsize={packet} is no multiple of 8")));
         }
         Rows::Packets(packet) => word * packet,
-        Rows::Pieces => 8,
-        Rows::BitsOfWords => word,
+        Rows::Pieces | Rows::Words => 8,
     };
     words.finish(code, rows, Cut::Pieces { multiple_of })
 }

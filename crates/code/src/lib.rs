@@ -25,6 +25,7 @@ mod placement;
 pub mod plank;
 mod spec;
 mod typed;
+pub mod words;
 
 pub use budget::{Budget, Overspent};
 pub use code::{

@@ -9,6 +9,7 @@ use crate::solve::Solve;
 use crate::stores::Mode;
 use crate::system::System;
 use crate::tier::Tier;
+use crate::word_maps::WordMaps;
 use crate::xor_rows::{self, XorRows};
 
 /// Makes a value with the engine of a tier; `None` for the portable tier, or if this machine lacks
@@ -155,6 +156,38 @@ impl Changer {
     ) {
         // SAFETY: the caller's promise.
         with_made!(self, Changer, change => unsafe { change.run(changed, new, target, len) })
+    }
+}
+
+for_engines! { define_made(
+    /// A linear map of words compiled for one tier.
+    MappedWords of WordMaps
+) }
+
+impl MappedWords {
+    /// Returns `None` if the tier has no loops over such words, or this machine not the tier.
+    pub(crate) fn new(tier: Tier, images: &[u32]) -> Option<MappedWords> {
+        made_by_engine!(tier, MappedWords, engine => WordMaps::new(engine, images)?)
+    }
+
+    /// Maps words and splits them into rows; returns how many.
+    ///
+    /// # Safety
+    ///
+    /// As `WordMaps::split`.
+    pub(crate) unsafe fn split(&self, words: *const u8, rows: *mut u8, pitch: usize) -> usize {
+        // SAFETY: the caller's promise.
+        with_made!(self, MappedWords, maps => unsafe { maps.split(words, rows, pitch) })
+    }
+
+    /// Joins rows to words and maps these; returns how many.
+    ///
+    /// # Safety
+    ///
+    /// As `WordMaps::join`.
+    pub(crate) unsafe fn join(&self, rows: *const u8, words: *mut u8, pitch: usize) -> usize {
+        // SAFETY: the caller's promise.
+        with_made!(self, MappedWords, maps => unsafe { maps.join(rows, words, pitch) })
     }
 }
 

@@ -8,6 +8,7 @@
 //! given aligned outputs.
 
 use crate::streams::FewStreams;
+use crate::word_loops::WordLoops;
 
 /// Outputs of one pass: the most that 16 or 32 vector registers hold beside the sources.
 pub(crate) const MAX_OUTPUTS: usize = 8;
@@ -92,6 +93,11 @@ pub(crate) trait Engine: Copy {
     /// if `ones`. It starts from its outputs, and no two buffers overlap. `None` if the engine has
     /// none for this number of outputs.
     fn change_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// Returns the loops over words of so many bytes, 2 or 4; `None` if the engine has none.
+    fn word_loops(self, _bytes: usize) -> Option<WordLoops<Self::Coefficient>> {
         None
     }
 

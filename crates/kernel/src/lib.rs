@@ -80,6 +80,9 @@ mod system;
 mod terms;
 mod tier;
 mod update;
+mod word_loops;
+mod word_maps;
+mod words;
 mod xor;
 mod xor_rows;
 
@@ -102,3 +105,4 @@ pub use stores::Stores;
 pub use system::System;
 pub use tier::Tier;
 pub use update::Update;
+pub use words::WordMap;

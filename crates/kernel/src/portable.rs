@@ -29,6 +29,17 @@ pub(crate) const fn product(c: u8, x: u8) -> u8 {
     LOW[c as usize][(x & 15) as usize] ^ HIGH[c as usize][(x >> 4) as usize]
 }
 
+/// A linear map of bytes, given by the images of single bits, as those of the 16 low and of the 16
+/// high nibbles.
+pub(crate) fn images_of_nibbles(images: [u8; 8]) -> [[u8; 16]; 2] {
+    [0, 4].map(|shift| {
+        std::array::from_fn(|nibble| {
+            let bits = (0..4).filter(|bit| nibble >> bit & 1 == 1);
+            bits.fold(0, |image, bit| image ^ images[shift + bit])
+        })
+    })
+}
+
 /// Bytes that are summed at a time: eight registers of 16 bytes.
 const TILE_BYTES: usize = 128;
 

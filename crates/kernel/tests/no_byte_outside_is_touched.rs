@@ -16,7 +16,7 @@ use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRI
 use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
-    Dot, Horner, HornerOutputs, HornerStep, Packets, Program, Step, Stores, System, Tier, Update,
+    Dot, Horner, HornerOutputs, HornerStep, Packets, Program, Step, Stores, System, Tier, Update, WordMap,
     first_nonzero, first_nonzero_any, xor_into,
 };
 use std::num::NonZeroUsize;
@@ -83,6 +83,25 @@ fn from_len_on(count: usize, len: usize, mut each: impl FnMut(&mut [&mut [u8]]))
     for len in [0, 1, 63, 64, 65, 127, 128, 129, 200, 255, 256, 257, 511].map(|more| len + more) {
         for (at_end, shift) in [(false, 0), (false, 256), (true, 0), (true, 256)] {
             each(&mut fenced.views(len, at_end, shift));
+        }
+    }
+}
+
+#[test]
+fn by_maps_of_words() {
+    for tier in Tier::available() {
+        for bits in [16, 32] {
+            let images: Vec<u32> = (0..bits).map(|bit| 0x9e37_79b9 << (bit % 7) ^ 1 << bit).collect();
+            let map = WordMap::with_tier(tier, &images).unwrap();
+            everywhere(2, |views| {
+                // Whole words at the end that is fenced.
+                let rest = views[0].len() % map.bytes();
+                let is_at_start = views[0].as_ptr().addr().is_multiple_of(PAGE_BYTES);
+                let part = if is_at_start { 0..views[0].len() - rest } else { rest..views[0].len() };
+                let [words, rows] = views else { unreachable!("two views") };
+                map.split(&words[part.clone()], &mut rows[part.clone()]);
+                map.join(&rows[part.clone()], &mut words[part]);
+            });
         }
     }
 }

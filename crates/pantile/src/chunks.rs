@@ -9,10 +9,12 @@ use crate::checked::{Check, Checked, Lengths, Purpose, Stripes};
 use crate::codec::Codec;
 use crate::coder::Coder;
 use crate::shards::{ShardError, read_up_to};
+use crate::words::Words;
 use pantile_code::Code;
 use pantile_code::foreign::{Cut, Profile, Rows};
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
 
 /// The most bytes of a stripe, all columns together, which coding keeps in memory.
 const STRIPE_BYTES_MOST: usize = 1 << 30;
@@ -145,7 +147,10 @@ impl Chunks {
         let rows = profile.code.rows_max();
         let (coder, whole) = match profile.rows {
             Rows::Pieces => (Coder::Rows(codec), rows),
-            Rows::BitsOfWords => (Coder::BitsOfWords(codec), rows),
+            Rows::Words => match Words::new(rows) {
+                Some(words) => (Coder::Words(codec, Arc::new(words)), rows),
+                None => unreachable!("words of a profile have 2 or 4 bytes, not {rows}"),
+            },
             Rows::Packets(packet) => match codec.in_packets(packet) {
                 Ok(packets) => (Coder::Packets(packets), packet * rows),
                 Err(error) => unreachable!("packets of a profile have bytes: {error}"),

@@ -5,7 +5,7 @@ use crate::packets::PacketCodec;
 use crate::recovery::{PacketRecovery, Recovery};
 use crate::shards::ShardError;
 use crate::stripe::{StripeError, split_columns};
-use crate::words::{rows_of_words, words_of_rows};
+use crate::words::Words;
 use pantile_code::Code;
 use pantile_kernel::Use;
 use pantile_plan::PlanError;
@@ -17,20 +17,21 @@ pub(crate) enum Coder {
     /// Rows one behind the other.
     Rows(Codec),
     Packets(PacketCodec),
-    BitsOfWords(Codec),
+    /// As bytes of words.
+    Words(Codec, Arc<Words>),
 }
 
 /// The recovery of lost columns by a [`Coder`].
 pub(crate) enum Decoder {
     Rows(Code, Arc<Recovery>),
     Packets(Arc<PacketRecovery>),
-    BitsOfWords(Code, Arc<Recovery>),
+    Words(Code, Arc<Words>, Arc<Recovery>),
 }
 
 impl Coder {
     pub(crate) fn codec(&self) -> &Codec {
         match self {
-            Coder::Rows(codec) | Coder::BitsOfWords(codec) => codec,
+            Coder::Rows(codec) | Coder::Words(codec, _) => codec,
             Coder::Packets(packets) => packets.codec(),
         }
     }
@@ -40,8 +41,8 @@ impl Coder {
         let coded = match self {
             Coder::Rows(codec) => in_pieces(codec.code(), columns, |cells| codec.encode(cells)),
             Coder::Packets(packets) => packets.encode(columns),
-            Coder::BitsOfWords(codec) => {
-                in_bits(codec.code(), columns, |cells| codec.encode(cells).map(|()| true)).map(drop)
+            Coder::Words(codec, words) => {
+                in_words(codec.code(), words, columns, |cells| codec.encode(cells).map(|()| true)).map(drop)
             }
         };
         coded.map_err(|error| ShardError::from(RecoverError::Stripe(error)))
@@ -51,7 +52,9 @@ impl Coder {
         Ok(match self {
             Coder::Rows(codec) => Decoder::Rows(codec.code().clone(), codec.decoder(lost)?),
             Coder::Packets(packets) => Decoder::Packets(packets.decoder(lost)?),
-            Coder::BitsOfWords(codec) => Decoder::BitsOfWords(codec.code().clone(), codec.decoder(lost)?),
+            Coder::Words(codec, words) => {
+                Decoder::Words(codec.code().clone(), words.clone(), codec.decoder(lost)?)
+            }
         })
     }
 
@@ -65,7 +68,7 @@ impl Coder {
         let code = self.codec().code();
         match self {
             Coder::Rows(_) => in_pieces(code, columns, work),
-            Coder::BitsOfWords(_) => in_bits(code, columns, work),
+            Coder::Words(_, words) => in_words(code, words, columns, work),
             Coder::Packets(packets) => in_packets(code, packets.packet_bytes(), columns, work),
         }
     }
@@ -76,8 +79,8 @@ impl Decoder {
         let coded = match self {
             Decoder::Rows(code, recovery) => in_pieces(code, columns, |cells| recovery.run(cells)),
             Decoder::Packets(recovery) => recovery.run(columns),
-            Decoder::BitsOfWords(code, recovery) => {
-                in_bits(code, columns, |cells| recovery.run(cells).map(|()| true)).map(drop)
+            Decoder::Words(code, words, recovery) => {
+                in_words(code, words, columns, |cells| recovery.run(cells).map(|()| true)).map(drop)
             }
         };
         coded.map_err(|error| ShardError::from(RecoverError::Stripe(error)))
@@ -87,7 +90,7 @@ impl Decoder {
     pub(crate) fn reads(&self, code: &Code, column: usize) -> bool {
         code.column_cells(column).any(|cell| {
             let of_cell = match self {
-                Decoder::Rows(_, recovery) | Decoder::BitsOfWords(_, recovery) => recovery.use_of(cell),
+                Decoder::Rows(_, recovery) | Decoder::Words(_, _, recovery) => recovery.use_of(cell),
                 Decoder::Packets(recovery) => recovery.0.program.as_ref().use_of(cell.usize()),
             };
             of_cell == Use::Read
@@ -106,18 +109,18 @@ fn in_pieces<T, E: From<StripeError>>(
     work(&mut split_columns(code, columns, row_bytes)?)
 }
 
-/// Codes columns of words by their rows of bits.
-fn in_bits<E: From<StripeError>>(
+/// Codes columns of words by their rows of bytes.
+fn in_words<E: From<StripeError>>(
     code: &Code,
+    words: &Words,
     columns: &mut [&mut [u8]],
     work: impl FnOnce(&mut [&mut [u8]]) -> Result<bool, E>,
 ) -> Result<bool, E> {
-    let bits = code.rows_max();
     let mut rows: Vec<Vec<u8>> = columns.iter().map(|column| vec![0; column.len()]).collect();
-    rows.iter_mut().zip(&*columns).for_each(|(rows, words)| rows_of_words(words, bits, rows));
+    rows.iter_mut().zip(&*columns).for_each(|(rows, column)| words.split(column, rows));
     let is_changed = in_pieces(code, &mut slices(&mut rows), work)?;
     if is_changed {
-        columns.iter_mut().zip(&rows).for_each(|(words, rows)| words_of_rows(rows, bits, words));
+        columns.iter_mut().zip(&rows).for_each(|(column, rows)| words.join(rows, column));
     }
     Ok(is_changed)
 }

@@ -1,61 +1,45 @@
-//! Chunks of words as rows of bits, and back.
+//! Chunks of words as rows of bytes, and back.
 //!
 //! Jerasure's codes over GF(2^16) and GF(2^32) multiply the little-endian words of a chunk. Here
-//! such a code has a row for each bit of a word
-//! ([`Rows::BitsOfWords`](pantile_code::foreign::Rows)), so its chunks are taken apart before they
-//! are coded and put together afterwards. Byte i of row r has bit r of the words 8i .. 8i + 7.
+//! such a code has a row for each byte of a word, in a basis
+//! ([`Rows::Words`](pantile_code::foreign::Rows)), so its chunks are taken apart before they are
+//! coded and put together afterwards. Byte i of row r is byte r of word i in the basis.
 
-/// Splits words of `bits` bits into rows of bits: `rows` are `bits` rows, one behind the other.
-///
-/// # Panics
-///
-/// Unless both have the same length, a multiple of `bits` bytes, and `bits` is a multiple of 8.
-pub fn rows_of_words(words: &[u8], bits: usize, rows: &mut [u8]) {
-    let row_bytes = row_bytes(words.len(), rows.len(), bits);
-    for (at, eight) in words.chunks_exact(bits).enumerate() {
-        for lane in 0..bits / 8 {
-            let bytes = std::array::from_fn(|word| eight[word * (bits / 8) + lane]);
-            for (row, byte) in transposed(bytes).into_iter().enumerate() {
-                rows[(8 * lane + row) * row_bytes + at] = byte;
-            }
-        }
-    }
+use pantile_code::words::WordBasis;
+use pantile_kernel::WordMap;
+
+/// The change of basis for words of one length.
+#[derive(Debug)]
+pub struct Words {
+    to_rows: WordMap,
+    to_words: WordMap,
 }
 
-/// Puts words of `bits` bits together: the inverse of [`rows_of_words`].
-///
-/// # Panics
-///
-/// As that.
-pub fn words_of_rows(rows: &[u8], bits: usize, words: &mut [u8]) {
-    let row_bytes = row_bytes(words.len(), rows.len(), bits);
-    for (at, eight) in words.chunks_exact_mut(bits).enumerate() {
-        for lane in 0..bits / 8 {
-            let bytes = std::array::from_fn(|row| rows[(8 * lane + row) * row_bytes + at]);
-            for (word, byte) in transposed(bytes).into_iter().enumerate() {
-                eight[word * (bits / 8) + lane] = byte;
-            }
-        }
+impl Words {
+    /// For words of so many bytes, as many as the code has rows; `None` unless 2 or 4.
+    pub fn new(bytes: usize) -> Option<Words> {
+        let basis = WordBasis::new(bytes)?;
+        let [to_rows, to_words] = [basis.rows_of_bits(), basis.words_of_bits()].map(WordMap::new);
+        Some(Words { to_rows, to_words })
     }
-}
 
-fn row_bytes(words: usize, rows: usize, bits: usize) -> usize {
-    assert!(bits > 0 && bits.is_multiple_of(8), "words are of whole bytes");
-    assert!(words == rows && words.is_multiple_of(bits), "eight words are a byte of each row");
-    words / bits
-}
-
-/// Bit j of byte i becomes bit i of byte j.
-fn transposed(bytes: [u8; 8]) -> [u8; 8] {
-    let mut square = u64::from_le_bytes(bytes);
-    // Squares of 1, 2 and 4 bits change places across the diagonal.
-    for (distance, mask) in
-        [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
-    {
-        let differ = (square ^ square >> distance) & mask;
-        square ^= differ ^ differ << distance;
+    /// Takes a chunk apart: `rows` are written one behind the other.
+    ///
+    /// # Panics
+    ///
+    /// Unless both have the same length, and whole words.
+    pub fn split(&self, chunk: &[u8], rows: &mut [u8]) {
+        self.to_rows.split(chunk, rows);
     }
-    square.to_le_bytes()
+
+    /// Puts a chunk together: the inverse of [`Words::split`].
+    ///
+    /// # Panics
+    ///
+    /// As that.
+    pub fn join(&self, rows: &[u8], chunk: &mut [u8]) {
+        self.to_words.join(rows, chunk);
+    }
 }
 
 #[cfg(test)]
@@ -63,21 +47,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn row_r_has_bit_r_of_each_word() {
-        for bits in [16, 32] {
-            let words: Vec<u8> = (0..bits * 5).map(|i| (i * 151 + i / 7) as u8).collect();
-            let mut rows = vec![0; words.len()];
-            rows_of_words(&words, bits, &mut rows);
-            for (n, word) in words.chunks(bits / 8).enumerate() {
-                for r in 0..bits {
-                    let of_word = word[r / 8] >> (r % 8) & 1;
-                    let of_row = rows[r * 5 + n / 8] >> (n % 8) & 1;
-                    assert_eq!(of_word, of_row, "bit {r} of word {n} of {bits} bits");
-                }
-            }
-            let mut back = vec![0; words.len()];
-            words_of_rows(&rows, bits, &mut back);
-            assert_eq!(back, words);
+    fn a_chunk_taken_apart_is_put_together() {
+        for bytes in [2, 4] {
+            let words = Words::new(bytes).unwrap();
+            let chunk: Vec<u8> = (0..bytes * 333).map(|i| (i * 151 + i / 7) as u8).collect();
+            let (mut rows, mut back) = (vec![0; chunk.len()], vec![0; chunk.len()]);
+            words.split(&chunk, &mut rows);
+            assert_ne!(rows, chunk);
+            words.join(&rows, &mut back);
+            assert_eq!(back, chunk);
         }
+        assert!(Words::new(8).is_none());
     }
 }

@@ -41,7 +41,7 @@ pub struct Opened {
     /// Layout that the profile describes.
     pub layout: Layout,
     /// True if deltas can update parity for any part of a chunk, in whole words: columns of one
-    /// row, and of bits of words.
+    /// row, and of words.
     pub is_bytewise: bool,
 }
 
@@ -227,7 +227,7 @@ impl Plugin {
             check_mapping(&words, &layout)?;
         }
         place(&mut words);
-        let is_bytewise = layout.code.rows_max() == 1 || layout.rows == Rows::BitsOfWords;
+        let is_bytewise = layout.code.rows_max() == 1 || layout.rows == Rows::Words;
         Ok(Opened { words, layout, is_bytewise })
     }
 }

@@ -159,7 +159,7 @@ pub fn families() -> &'static [Family] {
 /// Takes `w=16` or `w=32`, the options under which Jerasure and Ceph's plugins compute in a larger
 /// field; `w=8` says nothing new.
 ///
-/// Such a code has w rows: row r of a column is bit r of each of its words.
+/// Such a code has a row for each byte of its words ([`crate::words`]).
 fn long_words(arguments: &mut Arguments) -> Result<Option<BinaryField>, CodeError> {
     match arguments.value("w").as_deref() {
         None | Some("8") => Ok(None),

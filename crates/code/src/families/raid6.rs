@@ -4,10 +4,10 @@
 //! distinct and non-zero exactly that far.
 //!
 //! With `w=16` or `w=32` the same over GF(2^16) and GF(2^32), as Jerasure's `reed_sol_r6_op` writes
-//! it: w rows, of which row r is bit r of each little-endian word.
+//! it: 2 or 4 rows, the bytes of little-endian words in a basis ([`crate::words`]).
 
 use super::{Family, Width, long_words};
-use crate::parts::bit_matrices::of_coefficients;
+use crate::words::of_coefficients;
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 use pantile_gf::Gf;
 

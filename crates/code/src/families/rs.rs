@@ -29,13 +29,13 @@
 //! to the caller; its own bounds (m <= 4, k <= 21 for m = 4) agree.
 //!
 //! With `jerasure` and `w=16` or `w=32` the same over GF(2^16) and GF(2^32), for chunks that exist:
-//! w rows, of which row r is bit r of each little-endian word. Matrices of elements add and
-//! multiply as the elements do, so these are MDS, too.
+//! 2 or 4 rows, the bytes of little-endian words in a basis over GF(2^8) ([`crate::words`]).
+//! Matrices of elements add and multiply as the elements do, so these are MDS, too.
 
 use super::{Family, Width, long_words};
-use crate::parts::bit_matrices::of_coefficients;
 use crate::parts::one_row;
 use crate::parts::reed_sol_van::{reed_sol_van, reed_sol_van_over};
+use crate::words::of_coefficients;
 use crate::{Arguments, Claim, Code, CodeError};
 use pantile_gf::{Gf, Matrix};
 
@@ -58,7 +58,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// The most parities of long words: there are w equations for each.
+/// The most parities of long words: there are w / 8 dense equations for each.
 const MOST_OF_WORDS: usize = 8;
 
 const MATRICES: [&str; 5] = ["cauchy1", "vandermonde", "jerasure", "backblaze", "bch"];

@@ -25,8 +25,8 @@
 //! construction: `shec:5,3,3` has a fatal pair. Its tolerance is counted when it is built. It is at
 //! most the number of parities that cover a data chunk, since losing the chunk and all of them is
 //! fatal. Sets are tried up to that size, within a bound on the work; a wide code claims the level
-//! reached. The tolerance of Ceph's form over larger fields (`w=16`, `w=32`: w rows, of which row r
-//! is bit r of each little-endian word) is counted likewise, up to C.
+//! reached. The tolerance of Ceph's form over larger fields (`w=16`, `w=32`: 2 or 4 rows, the bytes
+//! of little-endian words, [`crate::words`]) is counted likewise, up to C.
 //!
 //! With l = k, or C = m, every parity covers everything and the code is Reed-Solomon, MDS by
 //! construction.
@@ -38,9 +38,9 @@
 
 use super::{Family, Width, long_words};
 use crate::parts::binary_field::BinaryField;
-use crate::parts::bit_matrices::of_coefficients;
 use crate::parts::reed_sol_van::{reed_sol_van, reed_sol_van_over};
 use crate::parts::{one_row, tolerance};
+use crate::words::of_coefficients;
 use crate::{Arguments, Claim, Code, CodeError};
 use pantile_gf::{Gf, Matrix};
 

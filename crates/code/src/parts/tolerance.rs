@@ -37,7 +37,7 @@ pub(crate) fn proven(code: &Code, known: usize, most: usize, mut work: u64) -> u
 }
 
 /// Works like [`proven`], for data columns and a parity for each row of coefficients in a field of
-/// words: in bits the same proof would cost w^2 times as much.
+/// words: in rows of bytes the same proof would cost up to 64 times as much.
 pub(crate) fn proven_of_words(field: &BinaryField, rows: &[Vec<usize>], most: usize, mut work: u64) -> usize {
     let (k, m) = (rows[0].len(), rows.len());
     let data = (0..k).map(|j| rows.iter().map(|row| row[j]).collect());

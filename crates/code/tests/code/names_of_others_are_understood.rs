@@ -96,19 +96,19 @@ fn chunks_have_the_lengths_that_their_system_allows() {
         ("klauspost:4+2", Rows::Pieces, Cut::Pieces { multiple_of: 1 }),
         ("jerasure:reed_sol_van 4+2", Rows::Pieces, Cut::Pieces { multiple_of: 8 }),
         ("jerasure:liberation k=4 packetsize=8", Rows::Packets(8), Cut::Pieces { multiple_of: 56 }),
-        ("ceph:plugin=jerasure k=8 m=3 w=16", Rows::BitsOfWords, stripes(4096, 64)),
+        ("ceph:plugin=jerasure k=8 m=3 w=16", Rows::Words, stripes(4096, 64)),
         (
             "ceph:plugin=jerasure k=8 m=3 w=32 jerasure-per-chunk-alignment=true",
-            Rows::BitsOfWords,
+            Rows::Words,
             stripes(4096, 512),
         ),
-        ("ceph:plugin=shec k=6 m=4 c=3 w=32", Rows::BitsOfWords, stripes(4096, 128)),
+        ("ceph:plugin=shec k=6 m=4 c=3 w=32", Rows::Words, stripes(4096, 128)),
         (
             "ceph:plugin=jerasure technique=cauchy_orig k=4 m=2 w=12",
             Rows::Packets(2048),
             stripes(98304, 98304),
         ),
-        ("jerasure:reed_sol_r6_op k=4 w=16", Rows::BitsOfWords, Cut::Pieces { multiple_of: 16 }),
+        ("jerasure:reed_sol_r6_op k=4 w=16", Rows::Words, Cut::Pieces { multiple_of: 8 }),
     ] {
         let profile = Profile::parse(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((profile.rows, profile.cut), (rows, cut), "{name}");

@@ -7,5 +7,6 @@ mod every_fft_gives_what_its_definition_says;
 mod every_network_gives_what_its_steps_say;
 mod every_program_gives_the_portable_bytes;
 mod every_tier_gives_the_portable_bytes;
+mod every_word_map_gives_the_portable_bytes;
 mod no_modules_import_in_a_circle;
 mod packets_give_what_pieces_give;

@@ -94,7 +94,7 @@ pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Rec
         false if code.claim().mds => Some(Reads { share: 1.0, is_exact: false }),
         false => planned(code, lost),
     };
-    let is_of_words = chunks.rows == Rows::BitsOfWords;
+    let is_of_words = chunks.rows == Rows::Words;
     // The coefficients are others, by which more or less may suffice.
     let planner = planner.map(|reads| match is_of_words && !chunks.code.claim().mds {
         true => Reads { is_exact: false, ..reads },
@@ -111,7 +111,7 @@ pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Rec
 
 /// The code of which the same columns are read: of words it is one of bytes.
 fn read_like(chunks: &foreign::Profile) -> Code {
-    let is_of_words = chunks.rows == Rows::BitsOfWords;
+    let is_of_words = chunks.rows == Rows::Words;
     is_of_words.then(|| outline(&chunks.code)).flatten().unwrap_or_else(|| chunks.code.clone())
 }
 
@@ -121,7 +121,7 @@ fn is_whole(chunks: &foreign::Profile) -> bool {
     let code = &chunks.code;
     match chunks.rows {
         Rows::Packets(_) => true,
-        Rows::BitsOfWords => code.claim().mds,
+        Rows::Words => code.claim().mds,
         Rows::Pieces => code.claim().mds && code.rows_max() == 1,
     }
 }

@@ -18,6 +18,7 @@ use crate::packets::Walk;
 use crate::portable;
 use crate::streams::FewStreams;
 use crate::tier::Tier;
+use crate::word_loops::{Maps, WordJob, WordLoop, WordLoops};
 use crate::xor_rows::XorRows;
 
 /// Defines a loop that is common to architectures: its own arguments, then this engine's
@@ -68,6 +69,14 @@ pub(crate) struct Tables {
     high: [u8; VECTOR],
 }
 
+impl Tables {
+    /// A linear map of bytes, by the images of single bits.
+    fn of(images: [u8; 8]) -> Tables {
+        let [low, high] = portable::images_of_nibbles(images);
+        Tables { low, high }
+    }
+}
+
 /// The low and the high nibbles of each byte.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -113,6 +122,10 @@ impl Engine for Neon {
 
     fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<Tables>> {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
+    fn word_loops(self, bytes: usize) -> Option<WordLoops<Tables>> {
+        loops_of_words(bytes, Tables::of)
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -298,6 +311,22 @@ define_xor_loops!("neon", VECTOR, zero, vld1q_u8, vst1q_u8, vst1q_u8, veorq_u8, 
     a,
     veorq_u8(b, c)
 ));
+
+with_arithmetic!(define_word_loops!(uint8x16_t, vld1q_u8, vst1q_u8, halves, zipped));
+
+/// The bytes of even and of odd places of two vectors.
+#[inline]
+#[target_feature(enable = "neon")]
+fn halves(a: uint8x16_t, b: uint8x16_t) -> (uint8x16_t, uint8x16_t) {
+    (vuzp1q_u8(a, b), vuzp2q_u8(a, b))
+}
+
+/// The inverse of [`halves`].
+#[inline]
+#[target_feature(enable = "neon")]
+fn zipped(even: uint8x16_t, odd: uint8x16_t) -> (uint8x16_t, uint8x16_t) {
+    (vzip1q_u8(even, odd), vzip2q_u8(even, odd))
+}
 
 with_arithmetic!(define_change!(4, load::<C, SHORT>, store::<C, SHORT>));
 

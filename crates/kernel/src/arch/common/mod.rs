@@ -19,6 +19,8 @@ pub(crate) mod fft;
 #[macro_use]
 pub(crate) mod network;
 #[macro_use]
+mod words;
+#[macro_use]
 mod xor;
 
 pub(crate) mod forms;

@@ -13,6 +13,7 @@ use super::forms::{
     SHORT, SOLVED, WAYS, is_past,
 };
 use super::partial;
+use super::zip::{halves, zipped};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, PLANES_MOST, QUADRATIC, SQUARE,
@@ -22,6 +23,7 @@ use crate::packets::Walk;
 use crate::portable;
 use crate::streams::FewStreams;
 use crate::tier::Tier;
+use crate::word_loops::{Maps, WordJob, WordLoop, WordLoops};
 use crate::xor_rows::XorRows;
 
 /// Defines a loop that is common to architectures: its own arguments, then this engine's
@@ -119,6 +121,12 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// A linear map of bytes, by the images of single bits.
+    fn of(images: [u8; 8]) -> Tables {
+        let [low, high] = portable::images_of_nibbles(images);
+        Tables { low, high }
+    }
+
     /// Both tables, twice side by side.
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -262,6 +270,10 @@ impl Engine for Avx2 {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
     }
 
+    fn word_loops(self, bytes: usize) -> Option<WordLoops<Tables>> {
+        loops_of_words(bytes, Tables::of)
+    }
+
     fn few_streams(self) -> Option<FewStreams> {
         cpu::few_streams()
     }
@@ -281,6 +293,8 @@ define_xor_loops!(
     _mm256_xor_si256,
     |a, b, c| _mm256_xor_si256(a, _mm256_xor_si256(b, c))
 );
+
+with_arithmetic!(define_word_loops!(__m256i, _mm256_loadu_si256, _mm256_storeu_si256, halves, zipped));
 
 with_arithmetic!(define_change!(2, partial::load::<C, CACHED>, partial::store::<C, CACHED>));
 

@@ -10,6 +10,7 @@ use super::forms::{
     self, CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SHORT, SOLVED, is_past,
 };
 use super::partial;
+use super::zip::{halves, zipped};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
@@ -17,6 +18,7 @@ use crate::horner::{
 };
 use crate::streams::FewStreams;
 use crate::tier::Tier;
+use crate::word_loops::{Maps, WordJob, WordLoop, WordLoops};
 
 /// Defines a loop that is common to architectures: its own arguments, then this engine's
 /// arithmetic.
@@ -96,6 +98,10 @@ impl Engine for Avx2Gfni {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
     }
 
+    fn word_loops(self, bytes: usize) -> Option<WordLoops<u64>> {
+        loops_of_words(bytes, forms::matrix_of)
+    }
+
     fn few_streams(self) -> Option<FewStreams> {
         cpu::few_streams()
     }
@@ -104,6 +110,8 @@ impl Engine for Avx2Gfni {
         cpu::fence();
     }
 }
+
+with_arithmetic!(define_word_loops!(__m256i, _mm256_loadu_si256, _mm256_storeu_si256, halves, zipped));
 
 with_arithmetic!(define_change!(4, partial::load::<C, CACHED>, partial::store::<C, CACHED>));
 

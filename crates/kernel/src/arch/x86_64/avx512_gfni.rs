@@ -11,6 +11,7 @@
 
 use std::arch::x86_64::*;
 
+use super::avx2_gfni;
 use super::cpu::{self, Kind};
 use super::forms::{
     self, CACHED, CACHED_LATER, CACHED_NEXT, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
@@ -24,6 +25,7 @@ use crate::horner::{
 use crate::packets::Walk;
 use crate::streams::{FewStreams, Groups};
 use crate::tier::Tier;
+use crate::word_loops::WordLoops;
 use crate::xor_rows::XorRows;
 
 /// Defines a loop that is common to architectures: its own arguments, then this engine's
@@ -47,6 +49,7 @@ macro_rules! with_arithmetic {
 
 #[cfg(feature = "fft")]
 mod transforms;
+mod words;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
@@ -192,6 +195,10 @@ impl Engine for Avx512Gfni {
 
     fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
+    fn word_loops(self, bytes: usize) -> Option<WordLoops<u64>> {
+        words::loops(bytes, forms::matrix_of).or_else(|| avx2_gfni::loops_of_words(bytes, forms::matrix_of))
     }
 
     fn few_streams(self) -> Option<FewStreams> {

@@ -23,19 +23,31 @@ const fn affine_matrices() -> [u64; 256] {
     let mut matrices = [0; 256];
     let mut c = 0;
     while c < 256 {
+        let mut images = [0; 8];
         let mut j = 0;
         while j < 8 {
-            let image = portable::product(c as u8, 1 << j);
-            let mut i = 0;
-            while i < 8 {
-                matrices[c] |= ((image >> i & 1) as u64) << (8 * (7 - i) + j);
-                i += 1;
-            }
+            images[j] = portable::product(c as u8, 1 << j);
             j += 1;
         }
+        matrices[c] = matrix_of(images);
         c += 1;
     }
     matrices
+}
+
+/// A linear map of bytes as such a matrix, by the images of single bits.
+pub(super) const fn matrix_of(images: [u8; 8]) -> u64 {
+    let mut matrix = 0;
+    let mut j = 0;
+    while j < 8 {
+        let mut i = 0;
+        while i < 8 {
+            matrix |= ((images[j] >> i & 1) as u64) << (8 * (7 - i) + j);
+            i += 1;
+        }
+        j += 1;
+    }
+    matrix
 }
 
 /// The values that a kernel stores: its sums; or outputs of them by

@@ -16,6 +16,7 @@ mod forms;
 mod partial;
 #[cfg(feature = "run-time-code")]
 pub(crate) mod xor_code;
+mod zip;
 
 pub(crate) use avx2::Avx2;
 pub(crate) use avx2_gfni::Avx2Gfni;
