@@ -94,6 +94,11 @@ impl fmt::Display for ShardError {
             ShardError::Plan(error) => error.fmt(out),
             ShardError::Doubt(doubt) => doubt.fmt(out),
             ShardError::Data(error) => write!(out, "the data: {error}"),
+            ShardError::Shard { column, error } if error.kind() == io::ErrorKind::UnexpectedEof => write!(
+                out,
+                "the shard of column {column} ends before the data do; leave it out as lost, or give the length of \
+                 the data as they were encoded"
+            ),
             ShardError::Shard { column, error } => write!(out, "the shard of column {column}: {error}"),
         }
     }
