@@ -398,8 +398,8 @@ pantile_status pantile_join(const pantile_codec *codec, const void *const *colum
 /* A stream is a descriptor: of a file, a pipe or a socket, that blocks. It is read or written from
  * its position on, and stays open. Every list has a descriptor for each column, and a negative one
  * where there is none: what open() gave for a lost shard. Memory: one stripe of element_bytes for
- * each cell, or of the chunks. After an error earlier output stays: of shards that are checked it is
- * right. A write to a closed pipe raises SIGPIPE, as always.
+ * each cell, or of the chunks. After an error earlier output stays, which is right if shards are
+ * checked. A write to a closed pipe raises SIGPIPE, as always.
  *
  * Shards that are read are checked against each other, stripe by stripe and before their data are
  * written, as far as more are there than decoding needs. One that is wrong is computed from the
@@ -488,7 +488,7 @@ pantile_status pantile_chunks_bytes(const pantile_chunks *chunks, size_t column,
 
 /* As pantile_encode_stream, _decode_stream, _rebuild_stream and _verify_stream. Where chunks are
  * pieces of the whole data (ISA-L, Jerasure, klauspost, SeaweedFS), the data are a file, and are
- * all of it from byte 0; PANTILE_BAD_ARGUMENT for a pipe. Errors of encoding: PANTILE_STUDY_ONLY. */
+ * all of it from byte 0; PANTILE_BAD_ARGUMENT for a pipe. Encoding: also PANTILE_STUDY_ONLY. */
 pantile_status pantile_chunks_encode(const pantile_chunks *chunks, int data, const int *files,
                                      size_t column_count, uint64_t *data_bytes,
                                      pantile_error *error);
