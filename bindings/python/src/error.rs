@@ -43,8 +43,8 @@ pub fn of_shards(error: ShardError) -> PyErr {
     }
 }
 
-/// A stream that cannot be coded. What a file object raised goes on as it is, with a note on whose
-/// file it is.
+/// A stream that cannot be coded. An exception of a file object goes on as it is, with a note that
+/// names the shard.
 pub fn of_stream(py: Python<'_>, error: ShardError) -> PyErr {
     let whose = match &error {
         ShardError::Shard { column, .. } => format!("the shard of column {column}"),

@@ -140,7 +140,7 @@ pub struct Checked {
     /// The number of stripes with an error that was not located: only verification goes on behind
     /// one.
     doubts: u64,
-    /// What is known of the first of these.
+    /// The place and the reason of the first of these.
     first_doubt: Option<String>,
     /// True if every shard that was read is in some equation that could be checked.
     is_complete: bool,

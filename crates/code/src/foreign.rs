@@ -7,6 +7,8 @@
 //! isal:cauchy k=10 m=4                            a matrix of ISA-L
 //! jerasure:cauchy_good k=6 m=3 w=8 packetsize=64  a technique of Jerasure
 //! klauspost:RS(10,4)                              a codec of klauspost/reedsolomon
+//! minio:12+4                                      the same, as backblaze: and rustfs:
+//! zfec:k=3 m=10                                   shares of zfec, 3 of 10 of which suffice
 //! seaweedfs                                       the shards .ec00 to .ec13 of a SeaweedFS volume
 //! ```
 //!
@@ -119,7 +121,8 @@ pub fn is_plain_mapping(mapping: &str, data: usize) -> bool {
 }
 
 /// The systems whose names are known, as a name begins.
-pub const SYSTEMS: [&str; 6] = ["ceph", "hdfs", "isal", "jerasure", "klauspost", "seaweedfs"];
+pub const SYSTEMS: [&str; 10] =
+    ["ceph", "hdfs", "isal", "jerasure", "klauspost", "backblaze", "minio", "rustfs", "zfec", "seaweedfs"];
 
 impl Profile {
     /// Reads a name that says whose chunks are meant.
@@ -141,7 +144,8 @@ impl Profile {
             "hdfs" => hdfs(words),
             "isal" => isal(words),
             "jerasure" => jerasure(words),
-            "klauspost" => klauspost(words),
+            "klauspost" | "backblaze" | "minio" | "rustfs" => klauspost(words),
+            "zfec" => zfec(words),
             "seaweedfs" => seaweedfs(words),
             _ => Err(unknown_profile(text)),
         }
@@ -683,14 +687,32 @@ fn klauspost(mut words: Words) -> Result<Profile, CodeError> {
     let (k, m) = words.shape()?;
     let matrix = match words.alone().as_deref() {
         None => ",backblaze",
-        Some("cauchy") => "",
+        Some("cauchy") if words.name.starts_with("klauspost") => "",
+        Some("par1") if words.name.starts_with("klauspost") => ",par1",
         Some(other) => {
             return Err(words.wrong(format!(
-                "there is no matrix '{other}' here; leave it out, or say cauchy for WithCauchyMatrix"
+                "there is no matrix '{other}' here; leave it out, or write klauspost: with cauchy for WithCauchyMatrix \
+                 or par1 for WithPAR1Matrix"
             )));
         }
     };
     let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
+    words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
+}
+
+/// As zfec counts: `m=` is all shares. `3+7` is data and parity here, too.
+fn zfec(mut words: Words) -> Result<Profile, CodeError> {
+    let (k, m) = match (words.number("k")?, words.number("m")?) {
+        (Some(k), Some(all)) if all > k => (k, all - k),
+        (None, None) => words.shape()?,
+        _ => {
+            return Err(words.wrong(
+                "k is the shares that suffice and m, which is larger, all of them, such as zfec:k=3 m=10"
+                    .into(),
+            ));
+        }
+    };
+    let code = Code::parse(&format!("rs:{k}+{m},zfec"))?;
     words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
 }
 
