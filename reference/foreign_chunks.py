@@ -4,8 +4,8 @@
     python3 reference/foreign_chunks.py check PANTILE      both directions, with the program of that path
 
 Both need what makes the chunks: `ceph-erasure-code-tool` (Debian: ceph-osd), libisal.so.2 (libisal2), libJerasure.so.2
-(libjerasure2), Go (klauspost/reedsolomon is fetched), Java with Maven (Hadoop is fetched) and, for this Python, the package
-zfec. `check` leaves out what is not there and says so. `write` does not; where it is given systems, it writes their lines
+(libjerasure2), Go (klauspost/reedsolomon is fetched), Java with Maven (Hadoop is fetched) and, for this Python, the packages
+zfec and pyeclib. `check` leaves out what is not there and says so. `write` does not; where it is given systems, it writes their lines
 alone and keeps the others.
 
 `check`, for each case: pantile's chunks are the system's, byte for byte; the system decodes pantile's chunks, and pantile the
@@ -215,6 +215,38 @@ class Zfec:
         return decoder.decode([chunks[i] for i in there], there, -length % case.k)
 
 
+class Swift:
+    """Segments of an object, each encoded by pyeclib; a fragment archive is the fragments of all segments."""
+    source = "pyeclib 1.8.0 (PyPI), which brings liberasurecode 1.8.0"
+
+    def __init__(self, _work):
+        try:
+            from pyeclib.ec_iface import ECDriver
+        except ImportError as error:
+            raise Missing(str(error)) from None
+        self.driver = ECDriver
+
+    def _driver(self, case):
+        return self.driver(k=case.k, m=case.columns - case.k, ec_type=case.name.removeprefix("swift:").split()[0])
+
+    def _segment(self, case):
+        return next((int(word.split("=")[1]) for word in case.name.split() if word.startswith("ec_object")), 1 << 20)
+
+    def encode(self, _folder, case, data):
+        driver, segment = self._driver(case), self._segment(case)
+        parts = [driver.encode(data[at:at + segment]) for at in range(0, len(data), segment)]
+        return [b"".join(fragments) for fragments in zip(*parts)]
+
+    def decode(self, _folder, case, chunks, length):
+        driver, segment, data, at = self._driver(case), self._segment(case), b"", 0
+        there = [chunk for chunk in chunks if chunk is not None]
+        while len(data) < length:
+            size = driver.get_segment_info(min(segment, length - len(data)), segment)["fragment_size"]
+            data += driver.decode([chunk[at:at + size] for chunk in there])
+            at += size
+        return data
+
+
 class Jerasure:
     """jerasure_matrix_encode and _decode; for bit matrices schedules, as jerasure_chunks.py has them."""
     source = "libjerasure2 2.0.0+2017.04.10.git.de1739cc84-2 (Debian), gf-complete 1.0.2"
@@ -307,11 +339,14 @@ def cases():
         yield Case(f"jerasure:{words}", None, k, k + m, m, (1, 100003))
     for k, columns in ((3, 10), (10, 14), (248, 256)):
         yield Case(f"zfec:k={k} m={columns}", None, k, columns, columns - k, (1, 100003))
+    for kind in ("isa_l_rs_vand", "isa_l_rs_cauchy"):
+        for k, m, more, lengths in ((4, 2, " ec_object_segment_size=4096", (1, 4096, 9193)), (10, 4, "", (3 << 20, 1100003))):
+            yield Case(f"swift:{kind} k={k} m={m}{more}", None, k, k + m, m, lengths)
     for words, k, m in (("RS(4,2)", 4, 2), ("RS(10,4)", 10, 4), ("RS(17,3)", 17, 3), ("RS(10,4) cauchy", 10, 4), ("RS(10,3) par1", 10, 3)):
         yield Case(f"klauspost:{words}", None, k, k + m, m, (1, 1000, 100003))
 
 
-SYSTEMS = {"ceph": Ceph, "hdfs": Hadoop, "isal": Isal, "jerasure": Jerasure, "klauspost": Klauspost, "zfec": Zfec}
+SYSTEMS = {"ceph": Ceph, "hdfs": Hadoop, "isal": Isal, "jerasure": Jerasure, "klauspost": Klauspost, "zfec": Zfec, "swift": Swift}
 
 
 def in_folder(work, act):

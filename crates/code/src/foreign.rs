@@ -9,6 +9,7 @@
 //! klauspost:RS(10,4)                              a codec of klauspost/reedsolomon
 //! minio:12+4                                      the same, as backblaze: and rustfs:
 //! zfec:k=3 m=10                                   shares of zfec, 3 of 10 of which suffice
+//! swift:isa_l_rs_vand k=10 m=4                    fragments of liberasurecode, as Swift has them
 //! seaweedfs                                       the shards .ec00 to .ec13 of a SeaweedFS volume
 //! ```
 //!
@@ -37,6 +38,17 @@ pub struct Profile {
     pub rows: Rows,
     /// Division of data into chunks.
     pub cut: Cut,
+    /// Headers before the chunk of each stripe, if there are any.
+    pub fragments: Option<Fragments>,
+}
+
+/// The backend of liberasurecode whose headers stand before the chunk of each stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragments {
+    /// Its number.
+    pub backend: u8,
+    /// Its version, in the headers that are written.
+    pub backend_version: u32,
 }
 
 /// Places of a column's rows in a chunk.
@@ -71,6 +83,14 @@ pub enum Cut {
     /// One stripe: the data are cut into as many equal pieces as there are data columns, of which
     /// the last end with zeros.
     Pieces {
+        /// Every piece is a multiple of this.
+        multiple_of: usize,
+    },
+    /// Segments of the data, each cut into as many equal pieces as there are data columns, of which
+    /// the last end with zeros.
+    Segments {
+        /// The length of a segment; the last may be shorter.
+        bytes: usize,
         /// Every piece is a multiple of this.
         multiple_of: usize,
     },
@@ -121,8 +141,19 @@ pub fn is_plain_mapping(mapping: &str, data: usize) -> bool {
 }
 
 /// The systems whose names are known, as a name begins.
-pub const SYSTEMS: [&str; 10] =
-    ["ceph", "hdfs", "isal", "jerasure", "klauspost", "backblaze", "minio", "rustfs", "zfec", "seaweedfs"];
+pub const SYSTEMS: [&str; 11] = [
+    "ceph",
+    "hdfs",
+    "isal",
+    "jerasure",
+    "klauspost",
+    "backblaze",
+    "minio",
+    "rustfs",
+    "zfec",
+    "swift",
+    "seaweedfs",
+];
 
 impl Profile {
     /// Reads a name that says whose chunks are meant.
@@ -146,6 +177,7 @@ impl Profile {
             "jerasure" => jerasure(words),
             "klauspost" | "backblaze" | "minio" | "rustfs" => klauspost(words),
             "zfec" => zfec(words),
+            "swift" => swift(words),
             "seaweedfs" => seaweedfs(words),
             _ => Err(unknown_profile(text)),
         }
@@ -269,7 +301,7 @@ impl Words {
     /// Refuses words that were not used.
     fn finish(self, code: Code, rows: Rows, cut: Cut) -> Result<Profile, CodeError> {
         match self.words.first() {
-            None => Ok(Profile { name: self.name, code, rows, cut }),
+            None => Ok(Profile { name: self.name, code, rows, cut, fragments: None }),
             Some(word) => Err(self.wrong(format!("'{word}' is not known here; leave it out"))),
         }
     }
@@ -714,6 +746,35 @@ fn zfec(mut words: Words) -> Result<Profile, CodeError> {
     };
     let code = Code::parse(&format!("rs:{k}+{m},zfec"))?;
     words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
+}
+
+/// A storage policy of Swift, in the words of swift.conf or shorter: fragments of liberasurecode for
+/// each segment of an object, one behind the other.
+fn swift(mut words: Words) -> Result<Profile, CodeError> {
+    const SEGMENT_BYTES: usize = 1 << 20;
+    let bytes = words.number("ec_object_segment_size")?.unwrap_or(SEGMENT_BYTES);
+    let kind = match words.value("ec_type")? {
+        Some(kind) => kind,
+        None => words.alone().unwrap_or_default(),
+    };
+    let counts = (words.number("ec_num_data_fragments")?, words.number("ec_num_parity_fragments")?);
+    let (k, m) = match counts {
+        (Some(k), Some(m)) => (k, m),
+        _ => words.shape()?,
+    };
+    // Numbers and versions of the backends in liberasurecode 1.8.
+    let (matrix, backend, backend_version) = match kind.as_str() {
+        "isa_l_rs_vand" => (",vandermonde", 4, 0x0002_0d00),
+        "isa_l_rs_cauchy" => ("", 7, 0x0002_0e01),
+        other => {
+            return Err(words.wrong(format!(
+                "there is no ec_type '{other}' here; isa_l_rs_vand and isa_l_rs_cauchy are known"
+            )));
+        }
+    };
+    let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
+    let profile = words.finish(code, Rows::Pieces, Cut::Segments { bytes, multiple_of: 1 })?;
+    Ok(Profile { fragments: Some(Fragments { backend, backend_version }), ..profile })
 }
 
 /// The name without a shape: SeaweedFS has 10+4 shards unless a volume says otherwise.
