@@ -60,6 +60,11 @@
 //! by sums of products.
 #![forbid(unsafe_code)]
 
+/// The page of the registry, whose example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Page;
+
 mod cache;
 mod checked;
 mod chunks;
