@@ -339,7 +339,7 @@ def cases():
         yield Case(f"jerasure:{words}", None, k, k + m, m, (1, 100003))
     for k, columns in ((3, 10), (10, 14), (248, 256)):
         yield Case(f"zfec:k={k} m={columns}", None, k, columns, columns - k, (1, 100003))
-    for kind in ("isa_l_rs_vand", "isa_l_rs_cauchy"):
+    for kind in ("isa_l_rs_vand", "isa_l_rs_cauchy", "liberasurecode_rs_vand"):
         for k, m, more, lengths in ((4, 2, " ec_object_segment_size=4096", (1, 4096, 9193)), (10, 4, "", (3 << 20, 1100003))):
             yield Case(f"swift:{kind} k={k} m={m}{more}", None, k, k + m, m, lengths)
     for words, k, m in (("RS(4,2)", 4, 2), ("RS(10,4)", 10, 4), ("RS(17,3)", 17, 3), ("RS(10,4) cauchy", 10, 4), ("RS(10,3) par1", 10, 3)):

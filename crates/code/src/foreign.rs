@@ -766,14 +766,20 @@ fn swift(mut words: Words) -> Result<Profile, CodeError> {
     let (matrix, backend, backend_version) = match kind.as_str() {
         "isa_l_rs_vand" => (",vandermonde", 4, 0x0002_0d00),
         "isa_l_rs_cauchy" => ("", 7, 0x0002_0e01),
+        "liberasurecode_rs_vand" => (",liberasurecode", 6, 0x0001_0000),
         other => {
             return Err(words.wrong(format!(
-                "there is no ec_type '{other}' here; isa_l_rs_vand and isa_l_rs_cauchy are known"
+                "there is no ec_type '{other}' here; isa_l_rs_vand, isa_l_rs_cauchy and \
+                 liberasurecode_rs_vand are known"
             )));
         }
     };
     let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
-    let profile = words.finish(code, Rows::Pieces, Cut::Segments { bytes, multiple_of: 1 })?;
+    let (rows, multiple_of) = match code.rows_max() {
+        1 => (Rows::Pieces, 1),
+        _ => (Rows::BitsOfWords, 2),
+    };
+    let profile = words.finish(code, rows, Cut::Segments { bytes, multiple_of })?;
     Ok(Profile { fragments: Some(Fragments { backend, backend_version }), ..profile })
 }
 

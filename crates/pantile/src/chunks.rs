@@ -111,7 +111,8 @@ enum Shape {
     /// One stripe; coded in windows of each chunk.
     Pieces { multiple_of: usize, window: usize },
     /// A stripe for each segment of so many bytes, in pieces.
-    Segments { bytes: usize, multiple_of: usize },
+    /// Coded are multiples of `whole`.
+    Segments { bytes: usize, multiple_of: usize, whole: usize },
     /// Stripes of large blocks as long as the data fill them, then of small ones; coded in windows.
     Blocks { large: usize, small: usize, window: usize },
 }
@@ -133,7 +134,7 @@ impl Part {
     /// The place in the data of the part of a data column, and the bytes of data there.
     fn data_of(&self, place: usize, data_len: u64) -> (u64, usize) {
         let start = (place as u64).saturating_mul(self.pitch).saturating_add(self.start);
-        (start, data_len.min(self.end).saturating_sub(start).min(self.coded as u64) as usize)
+        (start, data_len.min(self.end).saturating_sub(start).min(self.pitch).min(self.coded as u64) as usize)
     }
 }
 
@@ -176,7 +177,7 @@ impl Chunks {
                 let cell = piece_len(bytes as u64, data.len(), multiple_of) as usize;
                 match given {
                     Some(given) if given != cell => return Err(ChunkError::Fixed { given, cell }),
-                    _ => Shape::Segments { bytes, multiple_of },
+                    _ => Shape::Segments { bytes, multiple_of, whole },
                 }
             }
             (Cut::Blocks { .. }, Some(_)) => return Err(ChunkError::None),
@@ -207,7 +208,9 @@ impl Chunks {
     pub fn chunk_len(&self) -> Option<usize> {
         match self.shape {
             Shape::Stripes { chunk, .. } => Some(chunk),
-            Shape::Segments { .. } => Some(self.shape.room(self.data.len())),
+            Shape::Segments { bytes, multiple_of, .. } => {
+                Some(piece_len(bytes as u64, self.data.len(), multiple_of) as usize)
+            }
             Shape::Pieces { .. } | Shape::Blocks { .. } => None,
         }
     }
@@ -229,7 +232,7 @@ impl Chunks {
                 full.saturating_mul(chunk as u64).saturating_add(self.len_in(column, rest) as u64)
             }
             Shape::Pieces { multiple_of, .. } => piece_len(data_len, self.data.len(), multiple_of),
-            Shape::Segments { bytes, multiple_of } => {
+            Shape::Segments { bytes, multiple_of, .. } => {
                 let of = |have: u64| match have {
                     0 => 0,
                     _ => piece_len(have, self.data.len(), multiple_of) + self.header_len(),
@@ -278,7 +281,7 @@ impl Chunks {
     /// Returns the header of a column before its bytes of a part.
     fn header(&self, column: usize, part: &Part, data_len: u64) -> Vec<u8> {
         let of_part = data_len.min(part.end).saturating_sub(part.start);
-        self.fragments.map_or(Vec::new(), |of| fragments::header(&of, column, part.coded, of_part))
+        self.fragments.map_or(Vec::new(), |of| fragments::header(&of, column, part.pitch as usize, of_part))
     }
 
     /// Returns the parts of `data_len` bytes of data, in order.
@@ -291,10 +294,11 @@ impl Chunks {
                 return None;
             }
             let (block, pitch, window) = match shape {
-                Shape::Segments { bytes, multiple_of } => {
+                Shape::Segments { bytes, multiple_of, whole } => {
                     let have = left.min(bytes as u64);
                     let pitch = piece_len(have, k as usize, multiple_of);
-                    let part = Part { coded: pitch as usize, start, pitch, end: start + have };
+                    let coded = (pitch as usize).next_multiple_of(whole);
+                    let part = Part { coded, start, pitch, end: start + have };
                     start += have;
                     return Some(part);
                 }
@@ -322,6 +326,7 @@ impl Chunks {
     fn stored(&self, column: usize, part: &Part, data_len: u64) -> usize {
         match (self.shape, self.data.iter().position(|&of| of == column)) {
             (Shape::Stripes { is_filled: false, .. }, Some(place)) => part.data_of(place, data_len).1,
+            (Shape::Segments { .. }, _) => part.pitch as usize,
             _ => part.coded,
         }
     }
@@ -526,7 +531,8 @@ impl Chunks {
             }
             self.coder.encode(&mut views(&mut stripe, part.coded))?;
             for (column, writer) in chunks.iter_mut().enumerate() {
-                let (header, bytes) = (self.header(column, &part, data_len), &stripe[column][..part.coded]);
+                let header = self.header(column, &part, data_len);
+                let bytes = &stripe[column][..self.stored(column, &part, data_len)];
                 let written = writer.write_all(&header).and_then(|()| writer.write_all(bytes));
                 written.map_err(|error| ShardError::Shard { column, error })?;
             }
@@ -563,7 +569,9 @@ impl Shape {
         match self {
             Shape::Stripes { chunk, .. } => chunk,
             Shape::Pieces { window, .. } | Shape::Blocks { window, .. } => window,
-            Shape::Segments { bytes, multiple_of } => piece_len(bytes as u64, columns, multiple_of) as usize,
+            Shape::Segments { bytes, multiple_of, whole } => {
+                (piece_len(bytes as u64, columns, multiple_of) as usize).next_multiple_of(whole)
+            }
         }
     }
 }

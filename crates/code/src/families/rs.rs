@@ -1,4 +1,4 @@
-//! Reed-Solomon with the seven coefficient matrices that existing systems write with.
+//! Reed-Solomon with the eight coefficient matrices that existing systems write with.
 //!
 //! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix`, Ceph's `isa` cauchy and Hadoop's `rs`: 1
 //!   / ((k + r) xor j). The numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS
@@ -20,6 +20,10 @@
 //!   m + 1 coefficients that are not 0 as long as the 2^i are different, so it is MDS for k + m <=
 //!   255.
 //!
+//! `liberasurecode` is the matrix of its own backend, liberasurecode_rs_vand, over GF(2^16):
+//! `backblaze` there, and then each column divided by its entry in the first parity, which changes no
+//! minor to 0. It has 16 rows, as `jerasure` with w=16.
+//!
 //! The entry 2^(rj) is symmetric in r and j, so k and m may change places in the question which
 //! sizes are MDS:
 //!
@@ -38,6 +42,7 @@
 //! multiply as the elements do, so these are MDS, too.
 
 use super::{Family, Width, long_words};
+use crate::parts::binary_field::BinaryField;
 use crate::parts::bit_matrices::of_coefficients;
 use crate::parts::one_row;
 use crate::parts::reed_sol_van::{reed_sol_van, reed_sol_van_over};
@@ -55,10 +60,11 @@ pub(super) const FAMILY: Family = Family {
         "rs:k+m,backblaze",
         "rs:k+m,zfec",
         "rs:k+m,par1",
+        "rs:k+m,liberasurecode",
         "rs:k+m,bch",
     ],
     examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure", "rs:6+3,backblaze", "rs:6+3,zfec", "rs:6+3,bch"],
-    small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde", "rs:3+2,jerasure,w=16", "rs:2+1,jerasure,w=32"],
+    small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde", "rs:3+2,jerasure,w=16", "rs:2+1,jerasure,w=32", "rs:3+2,liberasurecode"],
     width: Width::DataPlus(3),
     source: "Intel ISA-L erasure_code (cauchy1, rs); Plank's jerasure (reed_sol_van); Backblaze JavaReedSolomon; \
              Rizzo's fec, in zfec; PAR1; Hadoop (rs-legacy)",
@@ -68,7 +74,8 @@ pub(super) const FAMILY: Family = Family {
 /// The most parities of long words: there are w equations for each.
 const MOST_OF_WORDS: usize = 8;
 
-const MATRICES: [&str; 7] = ["cauchy1", "vandermonde", "jerasure", "backblaze", "zfec", "par1", "bch"];
+const MATRICES: [&str; 8] =
+    ["cauchy1", "vandermonde", "jerasure", "backblaze", "zfec", "par1", "liberasurecode", "bch"];
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (k, m) = arguments.sum()?;
@@ -90,6 +97,12 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
         let spec = format!("rs:{k}+{m},jerasure,w={}", field.word());
         let code = of_coefficients(&field, &reed_sol_van_over(&field, k, m));
         return Ok(code.finish(spec, "rs", Claim { tolerance: m, mds: true }));
+    }
+    if name == "liberasurecode" {
+        arguments.in_range("m, the number of parity columns,", m, 1, MOST_OF_WORDS, "rs:k+m goes further")?;
+        let field = BinaryField::new(16);
+        let code = of_coefficients(&field, &interpolated_words(&field, k, m));
+        return Ok(code.finish(format!("rs:{k}+{m},{name}"), "rs", Claim { tolerance: m, mds: true }));
     }
     let matrix = match name {
         "vandermonde" => {
@@ -124,6 +137,17 @@ fn interpolated(k: usize, m: usize, place: impl Fn(usize) -> Gf) -> Matrix {
         (0..k).filter(|&i| i != but).fold(Gf::ONE, |product, i| product * (place(x) + place(i)))
     };
     Matrix::from_fn(m, k, |r, j| product(k + r, j) / product(j, j))
+}
+
+/// As [`interpolated`] at 0, 1, 2, .. of a larger field; then columns are scaled so that the first
+/// parity is a plain sum.
+fn interpolated_words(field: &BinaryField, k: usize, m: usize) -> Vec<Vec<usize>> {
+    let product = |x: usize, but: usize| -> usize {
+        (0..k).filter(|&i| i != but).fold(1, |product, i| field.product(product, x ^ i))
+    };
+    // The divisor of Lagrange is the same in each row of a column, and falls out.
+    let first: Vec<usize> = (0..k).map(|j| field.inverse(product(k, j))).collect();
+    (0..m).map(|r| (0..k).map(|j| field.product(product(k + r, j), first[j])).collect()).collect()
 }
 
 /// Column j: the remainder of x^(m+j) by (x + 1)(x + 2)(x + 4) .. (x + 2^(m-1)), from its constant

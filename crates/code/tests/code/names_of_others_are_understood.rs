@@ -44,6 +44,7 @@ fn names_of_the_same_chunks_give_the_same_code() {
         ("zfec:k=3 m=10", "rs:3+7,zfec"),
         ("zfec:3+7", "rs:3+7,zfec"),
         ("swift:isa_l_rs_vand k=10 m=4", "rs:10+4,vandermonde"),
+        ("swift:liberasurecode_rs_vand k=4 m=2", "rs:4+2,liberasurecode"),
         ("swift:ec_type=isa_l_rs_cauchy,ec_num_data_fragments=10,ec_num_parity_fragments=4", "rs:10+4"),
         ("klauspost:10+4 cauchy", "rs:10+4"),
         ("RS(10,4)", "rs:10+4"),

@@ -139,6 +139,7 @@ fn data_of_any_length_come_back() {
         ("klauspost:RS(3,2)", None),
         ("swift:isa_l_rs_cauchy 3+2 ec_object_segment_size=200", None),
         ("swift:isa_l_rs_cauchy 3+2 ec_object_segment_size=200", Some(67)),
+        ("swift:liberasurecode_rs_vand 3+2 ec_object_segment_size=200", None),
         ("seaweedfs:3+2", None),
         ("seaweedfs:3+2 uniform", None),
     ] {
