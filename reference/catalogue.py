@@ -38,10 +38,11 @@ SPECS = {
     "raid6": [f"raid6:{k}" for k in (1, 2, 4, 8, 16, 255)],
     "raidq": _raidq() + ["raidq:8+3", "raidq:100+4,x125", "raidq:12+4,cbrt"],
     "cauchy": [f"cauchy:{k}+{m}" for m in range(1, 7) for k in (1, 4, 14, 251)] + ["cauchy:8+3", "cauchy:20+6"],
-    "rs": [f"rs:{size}{option}" for option in ("", ",vandermonde", ",jerasure", ",backblaze", ",bch")
+    "rs": [f"rs:{size}{option}" for option in ("", ",vandermonde", ",jerasure", ",backblaze", ",zfec", ",bch")
            for size in ("2+1", "4+2", "6+3", "10+4", "12+4", "16+4", "20+4")]
     + ["rs:5+5,vandermonde", "rs:21+4,vandermonde", "rs:32+3,vandermonde", "rs:12+8", "rs:12+8,jerasure",
-       "rs:128+128", "rs:250+6,jerasure", "rs:6+4,jerasure", "rs:6+4,backblaze", "rs:100+20,backblaze", "rs:6+4,bch", "rs:100+20,bch"],
+       "rs:128+128", "rs:250+6,jerasure", "rs:6+4,jerasure", "rs:6+4,backblaze", "rs:100+20,backblaze", "rs:6+4,bch", "rs:100+20,bch",
+       "rs:100+20,zfec", "rs:252+4,zfec", "rs:4+2,par1", "rs:10+3,par1", "rs:253+3,par1"],
     "lch": [f"lch:{k}+{m}" for m, most in LCH_MOST for k in (1, 4, 14, most)]
     + ["lch:8+4", "lch:12+4", "lch:20+8", "lch:240+9", "lch:192+33", "lch:128+65", "lch:128+128"],
     "crs": CRS,
@@ -91,7 +92,7 @@ REFUSED = [
     ("cauchy:4+7", "at most 6 parities"), ("cauchy:252+2", "at most 251 data"), ("cauchy:4", "takes k+m"),
     ("rs:200+57", "more than 256 columns"), ("rs:22+4,vandermonde", "singular minor"), ("rs:6+5,vandermonde", "singular minor"),
     ("rs:4+2,vandermonde,jerasure", "options exclude each other"), ("rs:4+2,cauchy2", "unknown option"), ("rs:4+2,backblaze,bch", "options exclude each other"), ("rs:250+7,backblaze", "more than 256 columns"),
-    ("rs:250+6,bch", "more than 255 columns"), ("rs:4+0", "no parity"),
+    ("rs:250+6,bch", "more than 255 columns"), ("rs:10+4,par1", "at most 3 parities"), ("rs:250+7,zfec", "more than 256 columns"), ("rs:4+0", "no parity"),
     ("lch:4", "takes k+m"), ("lch:4,4", "takes k+m"), ("lch:0+4", "no data"), ("lch:4+0", "no parity"), ("lch:4+4,fast", "unknown option"),
     ("lch:256+1", "limit 255"), ("lch:255+2", "limit 254"), ("lch:253+3", "3 parities take 4 points: limit 252"), ("lch:253+4", "limit 252"),
     ("lch:249+5", "5 parities take 8 points: limit 248"), ("lch:129+65", "65 parities take 128 points: limit 128"), ("lch:1+129", "at most 128 parities"),

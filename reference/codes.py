@@ -93,7 +93,7 @@ def _read_raidq(counts, joined, args):
 
 def _read_rs(counts, joined, args):
     _need(len(counts) == 2 and joined and all(counts), "rs takes k+m")
-    options = _one_choice(args, "cauchy1", lambda option: option in ("cauchy1", "vandermonde", "jerasure", "backblaze", "bch"))
+    options = _one_choice(args, "cauchy1", lambda option: option in ("cauchy1", "vandermonde", "jerasure", "backblaze", "zfec", "par1", "bch"))
     return options, lambda spec: matrix.rs(spec, *counts, options[0] if options else "cauchy1")
 
 

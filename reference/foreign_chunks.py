@@ -1,16 +1,18 @@
 """Chunks by the systems themselves, and `pantile encode` and `pantile decode` held to them.
 
-    python3 reference/foreign_chunks.py write              writes ../vectors/foreign/chunks.json
+    python3 reference/foreign_chunks.py write [SYSTEM ..]  writes ../vectors/foreign/chunks.json
     python3 reference/foreign_chunks.py check PANTILE      both directions, with the program of that path
 
 Both need what makes the chunks: `ceph-erasure-code-tool` (Debian: ceph-osd), libisal.so.2 (libisal2), libJerasure.so.2
-(libjerasure2), Go (klauspost/reedsolomon is fetched) and Java with Maven (Hadoop is fetched). `check` leaves out what is not
-there and says so; `write` does not.
+(libjerasure2), Go (klauspost/reedsolomon is fetched), Java with Maven (Hadoop is fetched) and, for this Python, the packages
+zfec and pyeclib. `check` leaves out what is not there and says so. `write` does not; where it is given systems, it writes their lines
+alone and keeps the others.
 
 `check`, for each case: pantile's chunks are the system's, byte for byte; the system decodes pantile's chunks, and pantile the
 system's, with as many chunks missing as may be, in three choices. The system's chunks have no chunks.txt beside them.
 """
 import ctypes
+import json
 import os
 import random
 import shutil
@@ -101,7 +103,7 @@ class Klauspost:
         run("go", "build", "-o", self.program, ".", cwd=self.program.parent)
 
     def _words(self, case):
-        return case.k, case.columns - case.k, "cauchy" if "cauchy" in case.name else "default"
+        return case.k, case.columns - case.k, next((word for word in ("cauchy", "par1") if word in case.name), "default")
 
     def encode(self, folder, case, data):
         run(self.program, "encode", *self._words(case), written(folder, data))
@@ -191,6 +193,58 @@ class Isal:
         if self.library.gf_invert_matrix(rows, inverse, k):
             raise SystemExit(f"{case.name}: libisal finds no inverse of rows {there}")
         return b"".join(self._product(bytes(inverse), k, [chunks[i] for i in there]))[:length]
+
+
+class Zfec:
+    """zfec.easyfec: pieces and shares in memory."""
+    source = "zfec 1.6.0 (PyPI)"
+
+    def __init__(self, _work):
+        try:
+            from zfec import easyfec
+        except ImportError as error:
+            raise Missing(str(error)) from None
+        self.easyfec = easyfec
+
+    def encode(self, _folder, case, data):
+        return [bytes(share) for share in self.easyfec.Encoder(case.k, case.columns).encode(data)]
+
+    def decode(self, _folder, case, chunks, length):
+        there = [i for i, chunk in enumerate(chunks) if chunk is not None][:case.k]
+        decoder = self.easyfec.Decoder(case.k, case.columns)
+        return decoder.decode([chunks[i] for i in there], there, -length % case.k)
+
+
+class Swift:
+    """Segments of an object, each encoded by pyeclib; a fragment archive is the fragments of all segments."""
+    source = "pyeclib 1.8.0 (PyPI), which brings liberasurecode 1.8.0"
+
+    def __init__(self, _work):
+        try:
+            from pyeclib.ec_iface import ECDriver
+        except ImportError as error:
+            raise Missing(str(error)) from None
+        self.driver = ECDriver
+
+    def _driver(self, case):
+        return self.driver(k=case.k, m=case.columns - case.k, ec_type=case.name.removeprefix("swift:").split()[0])
+
+    def _segment(self, case):
+        return next((int(word.split("=")[1]) for word in case.name.split() if word.startswith("ec_object")), 1 << 20)
+
+    def encode(self, _folder, case, data):
+        driver, segment = self._driver(case), self._segment(case)
+        parts = [driver.encode(data[at:at + segment]) for at in range(0, len(data), segment)]
+        return [b"".join(fragments) for fragments in zip(*parts)]
+
+    def decode(self, _folder, case, chunks, length):
+        driver, segment, data, at = self._driver(case), self._segment(case), b"", 0
+        there = [chunk for chunk in chunks if chunk is not None]
+        while len(data) < length:
+            size = driver.get_segment_info(min(segment, length - len(data)), segment)["fragment_size"]
+            data += driver.decode([chunk[at:at + size] for chunk in there])
+            at += size
+        return data
 
 
 class Jerasure:
@@ -283,11 +337,16 @@ def cases():
                         ("cauchy_orig k=6 m=3 w=4 packetsize=16", 6, 3), ("liberation k=5 m=2 w=7 packetsize=8", 5, 2),
                         ("blaum_roth k=5 m=2 w=6 packetsize=8", 5, 2), ("liber8tion k=5 m=2 packetsize=8", 5, 2)):
         yield Case(f"jerasure:{words}", None, k, k + m, m, (1, 100003))
-    for words, k, m in (("RS(4,2)", 4, 2), ("RS(10,4)", 10, 4), ("RS(17,3)", 17, 3), ("RS(10,4) cauchy", 10, 4)):
+    for k, columns in ((3, 10), (10, 14), (248, 256)):
+        yield Case(f"zfec:k={k} m={columns}", None, k, columns, columns - k, (1, 100003))
+    for kind in ("isa_l_rs_vand", "isa_l_rs_cauchy", "liberasurecode_rs_vand"):
+        for k, m, more, lengths in ((4, 2, " ec_object_segment_size=4096", (1, 4096, 9193)), (10, 4, "", (3 << 20, 1100003))):
+            yield Case(f"swift:{kind} k={k} m={m}{more}", None, k, k + m, m, lengths)
+    for words, k, m in (("RS(4,2)", 4, 2), ("RS(10,4)", 10, 4), ("RS(17,3)", 17, 3), ("RS(10,4) cauchy", 10, 4), ("RS(10,3) par1", 10, 3)):
         yield Case(f"klauspost:{words}", None, k, k + m, m, (1, 1000, 100003))
 
 
-SYSTEMS = {"ceph": Ceph, "hdfs": Hadoop, "isal": Isal, "jerasure": Jerasure, "klauspost": Klauspost}
+SYSTEMS = {"ceph": Ceph, "hdfs": Hadoop, "isal": Isal, "jerasure": Jerasure, "klauspost": Klauspost, "zfec": Zfec, "swift": Swift}
 
 
 def in_folder(work, act):
@@ -295,16 +354,22 @@ def in_folder(work, act):
         return act(Path(folder))
 
 
-def write_vectors(work):
-    made, systems = [], {name: kind(work) for name, kind in SYSTEMS.items()}
+def write_vectors(work, named):
+    """All cases, or those of the named systems beside the lines that are there."""
+    path = VECTORS / "foreign" / "chunks.json"
+    kept = {} if not named else {(line["as"], line["length"]): line for line in json.loads(path.read_text())["cases"]}
+    made, systems = [], {name: kind(work) for name, kind in SYSTEMS.items() if not named or name in named}
     for case in cases():
         for length in case.lengths:
+            if case.system not in systems:
+                made.append(kept[case.name, length])
+                continue
             chunks = in_folder(work, lambda folder: systems[case.system].encode(folder, case, pattern(length)))
             made.append({"as": case.name, "chunk": case.chunk, "length": length, "lost": case.tolerance, "bytes": [len(chunk) for chunk in chunks],
                          "sha256": [digest(chunk) for chunk in chunks]})
     head = {"data": "byte i = (i*2654435761 >> 13) & 255", "sources": {name: kind.source for name, kind in SYSTEMS.items()},
             "digest": "first 16 hex digits of sha256 of each chunk", "lost": "any so many chunks may be lost"}
-    write(VECTORS / "foreign" / "chunks.json", lines_of(head, "cases", made))
+    write(path, lines_of(head, "cases", made))
     print(f"chunks.json: {len(made)} cases")
 
 
@@ -361,8 +426,8 @@ def check(work, pantile):
 def main():
     with tempfile.TemporaryDirectory() as work:
         match sys.argv[1:]:
-            case ["write"]:
-                write_vectors(Path(work))
+            case ["write", *named]:
+                write_vectors(Path(work), named)
             case ["check", pantile]:
                 check(Path(work), Path(pantile).resolve())
             case _:

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Raw chunks against the systems that make them, in both directions: Ceph, ISA-L, Jerasure, Hadoop
-# and klauspost/reedsolomon. What Debian has is installed; Hadoop and klauspost are fetched if Java
-# with Maven, and Go, are there, and else left out. About a minute.
+# klauspost/reedsolomon, zfec and Swift. What Debian has is installed; Hadoop and klauspost are
+# fetched if Java with Maven, and Go, are there, and else left out, as zfec and Swift are without the
+# packages zfec and pyeclib of Python. About a minute.
 #
 #   tests/chunks.sh target/debug/pantile
 set -euo pipefail

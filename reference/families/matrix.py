@@ -84,11 +84,28 @@ def _swapped(column, i, j):
 
 
 def backblaze_rows(k, m):
-    """The rows of powers of k, k+1, .. times the inverse of the rows of powers of 0 .. k-1: polynomials of degree below k.
+    """Polynomials of degree below k that have the data at 0 .. k-1, at k, k+1, .."""
+    return interpolated_rows(k, range(k + m))
+
+
+def zfec_rows(k, m):
+    """As backblaze_rows, at 0 and the powers of 2 in their order."""
+    return interpolated_rows(k, [0, *(gf.power(gf.A, i) for i in range(k + m - 1))])
+
+
+def par1_rows(k, m):
+    """Powers of 1, 2, 3, .., with m <= 3: 1 ^ 2 ^ 3 is 0."""
+    if m > 3:
+        raise CodeError("with par1 there are at most 3 parities")
+    return [[gf.power(j + 1, r) for j in range(k)] for r in range(m)]
+
+
+def interpolated_rows(k, places):
+    """The rows of powers of the later places times the inverse of the rows of powers of the first k.
 
     solve_leading has the k unknown coefficients first; each data value is an unknown of its own behind them.
     """
-    powers = [bytes(gf.power(i, j) for j in range(k)) for i in range(k + m)]
+    powers = [bytes(gf.power(place, j) for j in range(k)) for place in places]
     inverse = gf.solve_leading([row + bytes(int(i == j) for j in range(k)) for i, row in enumerate(powers[:k])], k)
     rows = []
     for row in powers[k:]:
@@ -122,7 +139,7 @@ def rs(spec, k, m, matrix):
     if matrix == "vandermonde" and not vandermonde_is_mds(k, m):
         raise CodeError(f"the vandermonde matrix of {k}+{m} has a singular minor; take another matrix")
     rows = {"cauchy1": cauchy1_rows, "vandermonde": vandermonde_rows, "jerasure": jerasure_rows,
-            "backblaze": backblaze_rows, "bch": bch_rows}[matrix](k, m)
+            "backblaze": backblaze_rows, "zfec": zfec_rows, "par1": par1_rows, "bch": bch_rows}[matrix](k, m)
     return one_row_code(spec, k, rows)
 
 

@@ -30,6 +30,9 @@ func main() {
 	if os.Args[4] == "cauchy" {
 		options = append(options, reedsolomon.WithCauchyMatrix())
 	}
+	if os.Args[4] == "par1" {
+		options = append(options, reedsolomon.WithPAR1Matrix())
+	}
 	codec, err := reedsolomon.New(k, m, options...)
 	check(err)
 	name := func(i int) string { return fmt.Sprintf("%s.%d", file, i) }

@@ -1,5 +1,5 @@
 /* pantile.h - erasure codes as values: encode, reconstruct, update, check, locate, plan, prove;
- * and epochs of delayed parity in a served volume.
+ * streams of any length, chunks of other systems; and epochs of delayed parity in a served volume.
  *
  * A code says how many columns a stripe has and which equations its cells satisfy. A column is
  * what one device stores: `rows` elements one behind the other, each of `element_bytes` bytes.
@@ -103,7 +103,11 @@ typedef enum pantile_status {
     /* A device was lost with data of the epoch that had no parity yet. */
     PANTILE_EPOCH_LOST = 14,
     /* The server of the volume has gone or does not answer. */
-    PANTILE_SERVER_GONE = 15
+    PANTILE_SERVER_GONE = 15,
+    /* A stream cannot be read or written, or ends too soon. */
+    PANTILE_IO = 16,
+    /* Shards do not fit one another, and the wrong one cannot be located with certainty. */
+    PANTILE_NOT_LOCATED = 17
 } pantile_status;
 
 /* Why a call failed: the same as it returned, and a sentence. After PANTILE_OK the message is
@@ -388,6 +392,117 @@ pantile_status pantile_split(const pantile_codec *codec, const void *data, size_
 pantile_status pantile_join(const pantile_codec *codec, const void *const *columns,
                             size_t column_count, size_t element_bytes, void *data,
                             size_t data_bytes, pantile_error *error);
+
+/* ------------------------------------------------------------------------------------ streams */
+
+/* A stream is a descriptor: of a file, a pipe or a socket, that blocks. It is read or written from
+ * its position on, and stays open. Every list has a descriptor for each column, and a negative one
+ * where there is none: what open() gave for a lost shard. Memory: one stripe of element_bytes for
+ * each cell, or of the chunks. After an error earlier output stays, which is right if shards are
+ * checked. A write to a closed pipe raises SIGPIPE, as always.
+ *
+ * Shards that are read are checked against each other, stripe by stripe and before their data are
+ * written, as far as more are there than decoding needs. One that is wrong is computed from the
+ * others, and named. Errors: PANTILE_IO, which includes a shard that ends too soon;
+ * PANTILE_NOT_RECOVERABLE; PANTILE_NOT_LOCATED. */
+
+/* The treatment of shards that do not fit one another. */
+typedef enum pantile_check {
+    /* What is located with certainty is computed from the others; else PANTILE_NOT_LOCATED. */
+    PANTILE_CHECK_CERTAIN = 0,
+    /* What is located with some probability, too: a guess. */
+    PANTILE_CHECK_PROBABLE = 1,
+    /* No check, and only the shards that decoding needs are read: for callers with checksums. */
+    PANTILE_CHECK_OFF = 2
+} pantile_check;
+
+/* A shard that was wrong, and was computed from the others. */
+typedef struct pantile_wrong_column {
+    size_t column;
+    /* The offset of its first wrong byte, and the number of its wrong bytes. */
+    uint64_t first;
+    uint64_t bytes;
+} pantile_wrong_column;
+
+/* The result of reading shards. */
+typedef struct pantile_checked {
+    /* 1 if every shard that was read is in some equation that could be checked; else 0. */
+    int is_complete;
+    /* Of the verifications: how many stripes have an error that is not located, and the offset in
+     * each shard of the first of them, or UINT64_MAX. */
+    uint64_t doubts;
+    uint64_t first_doubt;
+    /* The shards that were wrong, ascending. */
+    size_t wrong_count;
+    pantile_wrong_column wrong[PANTILE_COLUMNS_MOST];
+} pantile_checked;
+
+/* Encodes data to their end: shard c gets column c of stripe after stripe. *data_bytes (or NULL)
+ * is the length of the data, which decoding needs. The last stripe is filled up with zeros. */
+pantile_status pantile_encode_stream(const pantile_codec *codec, int data, const int *shards,
+                                     size_t column_count, size_t element_bytes,
+                                     uint64_t *data_bytes, pantile_error *error);
+
+/* Decodes shards to data_bytes bytes of data. `checked` may be NULL. */
+pantile_status pantile_decode_stream(const pantile_codec *codec, const int *shards,
+                                     size_t column_count, size_t element_bytes, int data,
+                                     uint64_t data_bytes, pantile_check check,
+                                     pantile_checked *checked, pantile_error *error);
+
+/* Computes the shards that have a descriptor in `rebuilt`, lost or wrong, as they were encoded. */
+pantile_status pantile_rebuild_stream(const pantile_codec *codec, const int *shards,
+                                      const int *rebuilt, size_t column_count,
+                                      size_t element_bytes, uint64_t data_bytes,
+                                      pantile_check check, pantile_checked *checked,
+                                      pantile_error *error);
+
+/* Reads all shards that are there: *checked (or NULL) names those that are wrong, and counts the
+ * errors that are not located, which end no verification. */
+pantile_status pantile_verify_stream(const pantile_codec *codec, const int *shards,
+                                     size_t column_count, size_t element_bytes,
+                                     uint64_t data_bytes, pantile_checked *checked,
+                                     pantile_error *error);
+
+/* -------------------------------------------------------------------- chunks of other systems */
+
+/* How another system cuts data into chunks, byte for byte: Ceph, HDFS, ISA-L, .. */
+typedef struct pantile_chunks pantile_chunks;
+
+/* The chunks of a profile, a name that docs/chunks.md lists: "ceph:plugin=isa k=4 m=2",
+ * "hdfs:RS-6-3-1024k", "klauspost:RS(10,4)". chunk_bytes is the length of a chunk in one stripe; 0
+ * for that of the system. Errors: PANTILE_BAD_CODE; PANTILE_BAD_ARGUMENT, if the system has no
+ * such length or a stripe takes more than 1 GiB. */
+pantile_status pantile_chunks_new(const char *profile, size_t chunk_bytes, pantile_chunks **chunks,
+                                  pantile_error *error);
+
+/* Gives chunks back; NULL is fine. */
+void pantile_chunks_free(pantile_chunks *chunks);
+
+/* The code, a handle of its own: its columns are the chunks. */
+pantile_status pantile_chunks_code(const pantile_chunks *chunks, pantile_code **code,
+                                   pantile_error *error);
+
+/* The length of the whole chunk of a column, for data_bytes bytes of data. */
+pantile_status pantile_chunks_bytes(const pantile_chunks *chunks, size_t column,
+                                    uint64_t data_bytes, uint64_t *bytes, pantile_error *error);
+
+/* As pantile_encode_stream, _decode_stream, _rebuild_stream and _verify_stream. Where chunks are
+ * pieces of the whole data (ISA-L, Jerasure, klauspost, SeaweedFS), the data are a file, and are
+ * all of it from byte 0; PANTILE_BAD_ARGUMENT for a pipe. Encoding: also PANTILE_STUDY_ONLY. */
+pantile_status pantile_chunks_encode(const pantile_chunks *chunks, int data, const int *files,
+                                     size_t column_count, uint64_t *data_bytes,
+                                     pantile_error *error);
+pantile_status pantile_chunks_decode(const pantile_chunks *chunks, const int *files,
+                                     size_t column_count, int data, uint64_t data_bytes,
+                                     pantile_check check, pantile_checked *checked,
+                                     pantile_error *error);
+pantile_status pantile_chunks_rebuild(const pantile_chunks *chunks, const int *files,
+                                      const int *rebuilt, size_t column_count,
+                                      uint64_t data_bytes, pantile_check check,
+                                      pantile_checked *checked, pantile_error *error);
+pantile_status pantile_chunks_verify(const pantile_chunks *chunks, const int *files,
+                                     size_t column_count, uint64_t data_bytes,
+                                     pantile_checked *checked, pantile_error *error);
 
 /* ------------------------------------------------------------------------------ cheapest reads */
 

@@ -28,6 +28,8 @@ pub enum PantileStatus {
     EpochOver = 13,
     EpochLost = 14,
     ServerGone = 15,
+    Io = 16,
+    NotLocated = 17,
 }
 
 pub const MESSAGE_BYTES: usize = 1024;
@@ -340,6 +342,8 @@ pub extern "C" fn pantile_status_name(status: c_int) -> *const c_char {
         13 => c"PANTILE_EPOCH_OVER",
         14 => c"PANTILE_EPOCH_LOST",
         15 => c"PANTILE_SERVER_GONE",
+        16 => c"PANTILE_IO",
+        17 => c"PANTILE_NOT_LOCATED",
         _ => c"unknown",
     };
     name.as_ptr()

@@ -28,6 +28,7 @@ mod epoch;
 mod locate;
 mod plan;
 mod prove;
+mod stream;
 mod stripe;
 
 pub use answer::*;
@@ -37,3 +38,4 @@ pub use epoch::*;
 pub use locate::*;
 pub use plan::*;
 pub use prove::*;
+pub use stream::*;

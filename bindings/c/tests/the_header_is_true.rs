@@ -83,7 +83,7 @@ fn functions_of_header() -> BTreeSet<String> {
 }
 
 fn rust() -> String {
-    let files = ["answer", "code", "codec", "epoch", "locate", "plan", "prove"];
+    let files = ["answer", "code", "codec", "epoch", "locate", "plan", "prove", "stream"];
     files.iter().map(|file| read(&format!("src/{file}.rs"))).collect()
 }
 
@@ -133,6 +133,7 @@ fn value(text: &str) -> usize {
     match text {
         "PANTILE_MESSAGE_BYTES" => 1024,
         "PANTILE_LOCATED_MOST" => 129,
+        "PANTILE_COLUMNS_MOST" => 258,
         other => other.parse().unwrap_or_else(|_| panic!("a count: '{other}'")),
     }
 }
@@ -144,7 +145,9 @@ fn fields_of_rust() -> BTreeMap<String, Vec<String>> {
         let Some((head, rest)) = part.split_once("{\n") else { continue };
         let Some((_, name)) = head.split_once("pub struct ") else { continue };
         let (body, _) = rest.split_once("\n}").expect("it ends");
-        let counts = |text: &str| text.replace("MESSAGE_BYTES", "1024").replace("COLUMNS_MOST", "129");
+        let named = [("MESSAGE_BYTES", "1024"), ("COLUMNS_MOST", "129"), ("WRONG_MOST", "258")];
+        let counts =
+            |text: &str| named.iter().fold(text.to_string(), |text, (name, count)| text.replace(name, count));
         let fields =
             body.lines().map(|line| counts(line.trim().trim_start_matches("pub ").trim_end_matches(',')));
         found.insert(name.trim().to_string(), fields.collect());
@@ -195,6 +198,8 @@ fn every_status_has_its_name_and_number() {
         S::EpochOver,
         S::EpochLost,
         S::ServerGone,
+        S::Io,
+        S::NotLocated,
     ];
     assert_eq!(of_rust.map(|status| status as usize).to_vec(), (0..statuses.len()).collect::<Vec<_>>());
     let names: Vec<String> =
@@ -233,6 +238,8 @@ fn promise() -> String {
         ("PantileEpochOptions", size_of::<pantile_c::PantileEpochOptions>()),
         ("PantileFinding", size_of::<pantile_c::PantileFinding>()),
         ("PantileRange", size_of::<pantile_c::PantileRange>()),
+        ("PantileWrongColumn", size_of::<pantile_c::PantileWrongColumn>()),
+        ("PantileChecked", size_of::<pantile_c::PantileChecked>()),
     ]);
     for (name, parts) in types_of_header() {
         let size =

@@ -4,7 +4,8 @@ use crate::code::{Code, CodeLike};
 use crate::error;
 use crate::memory::{Access, Borrows, Bytes, Lent, NewBytes};
 use crate::plan::check_column;
-use pantile::{Buffer, CellSet, ShardError, StripeError, Use, Verdict};
+use crate::stream::{Checked, Stream, Streams, check_of, readers, run, some_writers, writers};
+use pantile::{Buffer, CellSet, Check, ShardError, StripeError, Use, Verdict};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -50,6 +51,9 @@ impl Written {
 
 /// Smaller shards come from memory that is kept anyway.
 const ROOM_BYTES_LEAST: usize = 8 << 10;
+
+/// The most bytes of a stripe of a stream.
+const STRIPE_BYTES_MOST: usize = 1 << 30;
 
 /// One entry for each column.
 type Shards<'py> = Vec<Option<Bound<'py, PyAny>>>;
@@ -289,6 +293,18 @@ impl Codec {
             *above = new.map(Bound::unbind);
         }
         Ok(())
+    }
+
+    /// Refuses a stripe that takes more memory than is given to one.
+    fn check_stripe(&self, element_len: usize) -> PyResult<()> {
+        let most = STRIPE_BYTES_MOST / self.code().cell_count();
+        match element_len <= most {
+            true => Ok(()),
+            false => Err(PyValueError::new_err(format!(
+                "an element_len of {element_len} makes stripes of more than {STRIPE_BYTES_MOST} bytes, which are kept \
+                 in memory; give at most {most}"
+            ))),
+        }
     }
 
     /// Returns true for a column with a cell of parity.
@@ -592,6 +608,106 @@ impl Codec {
             Some(data) => Ok(data),
             None => unreachable!("one object was made"),
         }
+    }
+
+    /// Encodes a stream to its end, stripe by stripe; the number of bytes read.
+    ///
+    /// ``source`` is a file object that is read, ``sinks`` has one for each column that gets its
+    /// shard. ``element_len`` is the length of a cell of a stripe, of which one is in memory; decoding
+    /// needs the same. The last stripe is filled up with zeros.
+    ///
+    /// >>> import io
+    /// >>> codec = pantile.Codec("rs:4+2")
+    /// >>> shards = [io.BytesIO() for _ in range(6)]
+    /// >>> codec.encode_stream(io.BytesIO(bytes(1_000_000)), shards, element_len=4096)
+    /// 1000000
+    /// >>> len(shards[5].getvalue())
+    /// 253952
+    #[pyo3(signature = (source, sinks, *, element_len=65536))]
+    fn encode_stream(
+        &self,
+        py: Python<'_>,
+        mut source: Stream,
+        mut sinks: Vec<Stream>,
+        element_len: usize,
+    ) -> PyResult<u64> {
+        self.check_stripe(element_len)?;
+        run(py, || self.inner.encode_stream(&mut source, &mut writers(&mut sinks), element_len))
+    }
+
+    /// Decodes the shards of a stream, ``None`` where one is lost, to ``data_len`` bytes.
+    ///
+    /// Shards are checked against each other before their data are written. One that is wrong is
+    /// computed from the others and named in the result; ``NotLocated`` is raised if it is not certain
+    /// which one is wrong. ``check="probable"`` takes the probable one, and ``"off"`` checks nothing
+    /// and reads only the shards that decoding needs. What a file object raises is raised.
+    ///
+    /// >>> import io
+    /// >>> codec = pantile.Codec("rs:4+3")
+    /// >>> shards = [io.BytesIO() for _ in range(7)]
+    /// >>> _ = codec.encode_stream(io.BytesIO(b"a byte or more" * 1000), shards)
+    /// >>> shards = [io.BytesIO(shard.getvalue()) for shard in shards]
+    /// >>> shards[0].getbuffer()[10:19] = b"NINE LIES"
+    /// >>> back = io.BytesIO()
+    /// >>> codec.decode_stream([*shards[:6], None], back, 14_000).wrong
+    /// [WrongColumn(0: 9 bytes from byte 10 on)]
+    /// >>> back.getvalue() == b"a byte or more" * 1000
+    /// True
+    #[pyo3(signature = (sources, sink, data_len, *, element_len=65536, check="certain"))]
+    fn decode_stream(
+        &self,
+        py: Python<'_>,
+        mut sources: Streams,
+        mut sink: Stream,
+        data_len: u64,
+        element_len: usize,
+        check: &str,
+    ) -> PyResult<Checked> {
+        self.check_stripe(element_len)?;
+        let check = check_of(check)?;
+        let sources = &mut sources;
+        let decode =
+            || self.inner.decode_stream_with(&mut readers(sources), &mut sink, element_len, data_len, check);
+        Ok(run(py, decode)?.into())
+    }
+
+    /// Computes the shards of a stream that have a sink, lost or wrong, from the others.
+    ///
+    /// ``sinks`` has a file object or ``None`` for each column. The rest is as of ``decode_stream``.
+    #[pyo3(signature = (sources, sinks, data_len, *, element_len=65536, check="certain"))]
+    fn rebuild_stream(
+        &self,
+        py: Python<'_>,
+        mut sources: Streams,
+        mut sinks: Streams,
+        data_len: u64,
+        element_len: usize,
+        check: &str,
+    ) -> PyResult<Checked> {
+        self.check_stripe(element_len)?;
+        let check = check_of(check)?;
+        let rebuild = || {
+            let (sources, sinks) = (&mut readers(&mut sources), &mut some_writers(&mut sinks));
+            self.inner.rebuild_stream(sources, sinks, element_len, data_len, check)
+        };
+        Ok(run(py, rebuild)?.into())
+    }
+
+    /// Reads all shards of a stream that are there, and reports those that are wrong.
+    ///
+    /// Errors that are not located are counted.
+    #[pyo3(signature = (sources, data_len, *, element_len=65536))]
+    fn verify_stream(
+        &self,
+        py: Python<'_>,
+        mut sources: Streams,
+        data_len: u64,
+        element_len: usize,
+    ) -> PyResult<Checked> {
+        self.check_stripe(element_len)?;
+        let verify =
+            || self.inner.verify_stream(&mut readers(&mut sources), element_len, data_len, Check::Certain);
+        Ok(run(py, verify)?.into())
     }
 
     /// A codec is pickled as its code, without its plans.

@@ -6,12 +6,13 @@
 
 use pantile::{PlanError, ShardError, StripeError};
 use pyo3::exceptions::PyValueError;
-use pyo3::{PyErr, import_exception};
+use pyo3::{PyErr, Python, import_exception};
 use std::fmt::Display;
 
 import_exception!(pantile._errors, BusyError);
 import_exception!(pantile._errors, CodeError);
 import_exception!(pantile._errors, Error);
+import_exception!(pantile._errors, NotLocated);
 import_exception!(pantile._errors, NotRecoverable);
 import_exception!(pantile._errors, SealError);
 import_exception!(pantile._errors, ShapeError);
@@ -39,5 +40,26 @@ pub fn of_shards(error: ShardError) -> PyErr {
     match error {
         ShardError::Plan(error) => of_plan(error),
         error => ShapeError::new_err(error.to_string()),
+    }
+}
+
+/// A stream that cannot be coded. An exception of a file object goes on as it is, with a note that
+/// names the shard.
+pub fn of_stream(py: Python<'_>, error: ShardError) -> PyErr {
+    let whose = match &error {
+        ShardError::Shard { column, .. } => format!("the shard of column {column}"),
+        _ => "the data".to_string(),
+    };
+    match error {
+        ShardError::Doubt(_) => NotLocated::new_err(error.to_string()),
+        ShardError::Data(raised) | ShardError::Shard { error: raised, .. }
+            if raised.get_ref().is_some_and(|inner| inner.is::<PyErr>()) =>
+        {
+            let raised = PyErr::from(raised);
+            // Without the note it is the same error.
+            let _ = raised.add_note(py, whose);
+            raised
+        }
+        error => of_shards(error),
     }
 }

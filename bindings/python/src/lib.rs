@@ -13,6 +13,7 @@ mod interrupt;
 mod memory;
 mod plan;
 mod sets;
+mod stream;
 
 use pyo3::prelude::*;
 
@@ -28,6 +29,9 @@ fn _pantile(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<codec::Codec>()?;
     module.add_class::<codec::Finding>()?;
     module.add_class::<plan::Plan>()?;
+    module.add_class::<stream::Checked>()?;
+    module.add_class::<stream::Chunks>()?;
+    module.add_class::<stream::WrongColumn>()?;
     module.add_function(wrap_pyfunction!(plan::plan, module)?)?;
     module.add_function(wrap_pyfunction!(plan::compare, module)?)?;
     module.add_function(wrap_pyfunction!(sets::seal, module)?)?;

@@ -3,12 +3,15 @@
 use crate::code::{CodeLike, Place, Term, place, terms, threads};
 use crate::error;
 use crate::interrupt::interruptible;
+use crate::memory::{Access, Borrows, Bytes, NewBytes};
 use pantile::plan::{Planner, Request};
-use pantile::{Cell, CellIndex, CellSet, Costs, Effort, Optimality};
+use pantile::{Buffer, Cell, CellIndex, CellSet, Codec, Costs, Effort, Optimality, Recovery, Use};
 use pantile_lab::compare::{Line, Options, line};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// A column, or one cell of it.
@@ -77,38 +80,159 @@ fn effort(text: &str) -> PyResult<Effort> {
 }
 
 /// The cells to read, and the computation from them.
-#[pyclass(frozen, get_all, module = "pantile")]
+#[pyclass(frozen, module = "pantile")]
 pub struct Plan {
-    /// The cells to read, as (row, column).
-    reads: Vec<Place>,
-    /// The sums, in an order in which they can be done: the target, and its terms.
-    steps: Vec<(Place, Vec<Term>)>,
-    /// The cells that were asked for.
-    outputs: Vec<Place>,
-    /// Cells read from each column.
-    reads_per_column: Vec<usize>,
-    /// The sum of the costs of the reads.
-    cost: u64,
-    /// The least cost proven; ``cost`` itself if the plan is proven cheapest.
-    cost_least: u64,
-    /// Additions of one element to another.
-    additions: usize,
-    /// Multiplications of an element by a coefficient other than 1.
-    multiplications: usize,
+    code: pantile::Code,
+    plan: pantile::Plan,
+    /// Compiled by the first run.
+    recovery: OnceLock<Recovery>,
+}
+
+impl Plan {
+    fn places(&self, cells: &[CellIndex]) -> Vec<Place> {
+        cells.iter().map(|&cell| place(&self.code, cell)).collect()
+    }
+
+    /// The content of the cells that are read.
+    fn contents(&self, contents: &[Bound<'_, PyAny>]) -> PyResult<Vec<(Bytes, Access)>> {
+        let (have, need) = (contents.len(), self.plan.reads.len());
+        if have != need {
+            return Err(error::ShapeError::new_err(format!(
+                "the plan reads {need} cells, the content of {have} was given; give one for each of reads"
+            )));
+        }
+        let buffer = |(object, place): (&Bound<'_, PyAny>, Place)| {
+            let bytes = Bytes::of(object, || format!("the content of cell {place:?}"))?;
+            Ok((bytes, Access::Read))
+        };
+        let buffers: Vec<(Bytes, Access)> =
+            contents.iter().zip(self.places(&self.plan.reads)).map(buffer).collect::<PyResult<_>>()?;
+        let len = buffers.first().map_or(0, |(bytes, _)| bytes.len());
+        match buffers.iter().find(|(bytes, _)| bytes.len() != len) {
+            None => Ok(buffers),
+            Some((bytes, _)) => Err(error::ShapeError::new_err(format!(
+                "one cell has {len} bytes and another has {}; give the same part of each",
+                bytes.len()
+            ))),
+        }
+    }
 }
 
 #[pymethods]
 impl Plan {
+    /// The cells to read, as (row, column).
+    #[getter]
+    fn reads(&self) -> Vec<Place> {
+        self.places(&self.plan.reads)
+    }
+
+    /// The sums, in an order in which they can be done: the target, and its terms.
+    #[getter]
+    fn steps(&self) -> Vec<(Place, Vec<Term>)> {
+        let steps = self.plan.steps.iter();
+        steps.map(|step| (place(&self.code, step.target), terms(&self.code, &step.terms))).collect()
+    }
+
+    /// The cells that were asked for.
+    #[getter]
+    fn outputs(&self) -> Vec<Place> {
+        self.places(&self.plan.outputs)
+    }
+
+    /// Cells read from each column.
+    #[getter]
+    fn reads_per_column(&self) -> Vec<usize> {
+        self.plan.reads_per_column(&self.code)
+    }
+
+    /// The sum of the costs of the reads.
+    #[getter]
+    fn cost(&self) -> u64 {
+        self.plan.cost
+    }
+
+    /// The least cost proven; ``cost`` itself if the plan is proven cheapest.
+    #[getter]
+    fn cost_least(&self) -> u64 {
+        match self.plan.optimality {
+            Optimality::Exact => self.plan.cost,
+            Optimality::Bound { at_least } => at_least,
+        }
+    }
+
+    /// Additions of one element to another.
+    #[getter]
+    fn additions(&self) -> usize {
+        self.plan.additions()
+    }
+
+    /// Multiplications of an element by a coefficient other than 1.
+    #[getter]
+    fn multiplications(&self) -> usize {
+        self.plan.multiplications()
+    }
+
     /// True if no plan costs less.
     #[getter]
     fn is_exact(&self) -> bool {
-        self.cost == self.cost_least
+        self.cost() == self.cost_least()
+    }
+
+    /// Computes the cells of ``outputs``, in that order, from the content of those of ``reads``.
+    ///
+    /// ``contents`` has a buffer for each of ``reads``, in that order: whole cells, or the same range
+    /// of bytes of each, which gives that range of the outputs.
+    ///
+    /// >>> shards = pantile.Codec("lrc:12,2,2").encode(bytes(range(240)))
+    /// >>> plan = pantile.plan("lrc:12,2,2", lost=[3])
+    /// >>> plan.run([shards[column][5:9] for row, column in plan.reads]) == [shards[3][5:9]]
+    /// True
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        contents: Vec<Bound<'py, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let buffers = self.contents(&contents)?;
+        let borrows = Borrows::new(&buffers)?;
+        let len = buffers.first().map_or(0, |(bytes, _)| bytes.len());
+        let outputs = &self.plan.outputs;
+        let mut new = NewBytes::new(py, vec![len; outputs.len()])?;
+        let mut made: BTreeMap<CellIndex, &mut [u8]> = outputs.iter().copied().zip(new.contents()).collect();
+        let read: BTreeMap<CellIndex, &[u8]> =
+            self.plan.reads.iter().enumerate().map(|(i, &cell)| (cell, borrows.read(i))).collect();
+        py.detach(|| {
+            let compile = || Codec::new(&self.code).compiled(self.plan.clone());
+            let recovery = self.recovery.get_or_init(compile);
+            let is_between = |cell: &CellIndex| !made.contains_key(cell);
+            let between = recovery.written().into_iter().filter(is_between).count();
+            let mut aside = vec![0; between * len];
+            let mut aside = aside.chunks_mut(len.max(1));
+            let mut cells = Vec::with_capacity(self.code.cell_count());
+            for cell in self.code.cells() {
+                let (own, content) = (made.remove(&cell), read.get(&cell));
+                cells.push(match (recovery.use_of(cell), own, content) {
+                    (Use::Written, Some(bytes), _) => Buffer::Write(bytes),
+                    (Use::Written, None, _) => Buffer::Write(aside.next().unwrap_or_default()),
+                    (_, own, Some(&content)) => {
+                        // A cell that is there and wanted is read, and no more.
+                        if let Some(own) = own {
+                            own.copy_from_slice(content);
+                        }
+                        Buffer::Read(content)
+                    }
+                    (_, _, None) => Buffer::Absent,
+                });
+            }
+            recovery.run_given(&mut cells)
+        })
+        .map_err(error::of_stripe)?;
+        Ok(new.into_objects())
     }
 
     fn __repr__(&self) -> String {
-        let (reads, steps) = (self.reads.len(), self.steps.len());
+        let (reads, steps) = (self.plan.reads.len(), self.plan.steps.len());
         let mark = if self.is_exact() { "" } else { ", a cheaper one is not ruled out" };
-        format!("Plan({reads} cells read, {steps} computed, cost {}{mark})", self.cost)
+        format!("Plan({reads} cells read, {steps} computed, cost {}{mark})", self.plan.cost)
     }
 }
 
@@ -152,23 +276,8 @@ pub fn plan(
     }
     let lost = CellSet::of_cells(&code, &lost);
     let request = Request { lost: &lost, wanted: &wanted, costs: &prices, effort };
-    let made = py.detach(|| Planner::new(&code).recover(&request)).map_err(error::of_plan)?;
-    let cost_least = match made.optimality {
-        Optimality::Exact => made.cost,
-        Optimality::Bound { at_least } => at_least,
-    };
-    Ok(Plan {
-        reads: made.reads.iter().map(|&cell| place(&code, cell)).collect(),
-        steps: (made.steps.iter())
-            .map(|step| (place(&code, step.target), terms(&code, &step.terms)))
-            .collect(),
-        outputs: made.outputs.iter().map(|&cell| place(&code, cell)).collect(),
-        reads_per_column: made.reads_per_column(&code),
-        cost: made.cost,
-        cost_least,
-        additions: made.additions(),
-        multiplications: made.multiplications(),
-    })
+    let plan = py.detach(|| Planner::new(&code).recover(&request)).map_err(error::of_plan)?;
+    Ok(Plan { code, plan, recovery: OnceLock::new() })
 }
 
 /// Counts codes, one after the other, as JSON: `pantile.compare` makes a table of it.

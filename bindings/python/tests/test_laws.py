@@ -6,6 +6,7 @@ import operator
 import pickle
 
 import pantile
+import pytest
 from conftest import SPECS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -102,6 +103,36 @@ def test_a_plan_reads_what_it_says():
     assert away.reads_per_column == [0, 0, 1, 1, 1, 1, 1, 1, 0]
     one = pantile.plan("lrc:12,2,2", lost=[0], wanted=[(0, 0)])
     assert len(one.reads) == 6 and one.is_exact
+
+
+@quick
+@given(any_codec, st.binary(min_size=1, max_size=3000), st.data())
+def test_a_plan_that_runs_gives_the_lost_cells(codec, data, draw):
+    code, shards = codec.code, codec.encode(data)
+    element = codec.element_len(len(data))
+
+    def cell(place):
+        row, column = place
+        return shards[column][row * element : (row + 1) * element]
+
+    lost = draw.draw(st.sets(st.integers(0, code.columns - 1), max_size=code.tolerance))
+    wanted = draw.draw(st.sets(st.sampled_from(code.cells), max_size=5))
+    start = draw.draw(st.integers(0, element - 1))
+    plan = pantile.plan(code, lost=sorted(lost), wanted=sorted(wanted))
+    for part in [slice(None), slice(start, start + 7)]:
+        contents = [cell(place)[part] for place in plan.reads]
+        assert plan.run(contents) == [cell(place)[part] for place in plan.outputs]
+
+
+def test_a_plan_refuses_other_contents():
+    plan = pantile.plan("rs:4+2", lost=[0])
+    with pytest.raises(pantile.ShapeError, match="reads 4 cells, the content of 3 was given"):
+        plan.run([b"a"] * 3)
+    with pytest.raises(pantile.ShapeError, match="another has 2"):
+        plan.run([b"a", b"a", b"ab", b"a"])
+    with pytest.raises(TypeError, match=r"cell \(0, 2\) is .*str"):
+        plan.run([b"a", "a", b"a", b"a"])
+    assert pantile.plan("rs:4+2", lost=[]).run([]) == []
 
 
 def test_witnesses_are_fatal():

@@ -7,6 +7,9 @@
 //! isal:cauchy k=10 m=4                            a matrix of ISA-L
 //! jerasure:cauchy_good k=6 m=3 w=8 packetsize=64  a technique of Jerasure
 //! klauspost:RS(10,4)                              a codec of klauspost/reedsolomon
+//! minio:12+4                                      the same, as backblaze: and rustfs:
+//! zfec:k=3 m=10                                   shares of zfec, 3 of 10 of which suffice
+//! swift:isa_l_rs_vand k=10 m=4                    fragments of liberasurecode, as Swift has them
 //! seaweedfs                                       the shards .ec00 to .ec13 of a SeaweedFS volume
 //! ```
 //!
@@ -35,6 +38,17 @@ pub struct Profile {
     pub rows: Rows,
     /// Division of data into chunks.
     pub cut: Cut,
+    /// Headers before the chunk of each stripe, if there are any.
+    pub fragments: Option<Fragments>,
+}
+
+/// The backend of liberasurecode whose headers stand before the chunk of each stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragments {
+    /// Its number.
+    pub backend: u8,
+    /// Its version, in the headers that are written.
+    pub backend_version: u32,
 }
 
 /// Places of a column's rows in a chunk.
@@ -69,6 +83,14 @@ pub enum Cut {
     /// One stripe: the data are cut into as many equal pieces as there are data columns, of which
     /// the last end with zeros.
     Pieces {
+        /// Every piece is a multiple of this.
+        multiple_of: usize,
+    },
+    /// Segments of the data, each cut into as many equal pieces as there are data columns, of which
+    /// the last end with zeros.
+    Segments {
+        /// The length of a segment; the last may be shorter.
+        bytes: usize,
         /// Every piece is a multiple of this.
         multiple_of: usize,
     },
@@ -119,7 +141,19 @@ pub fn is_plain_mapping(mapping: &str, data: usize) -> bool {
 }
 
 /// The systems whose names are known, as a name begins.
-pub const SYSTEMS: [&str; 6] = ["ceph", "hdfs", "isal", "jerasure", "klauspost", "seaweedfs"];
+pub const SYSTEMS: [&str; 11] = [
+    "ceph",
+    "hdfs",
+    "isal",
+    "jerasure",
+    "klauspost",
+    "backblaze",
+    "minio",
+    "rustfs",
+    "zfec",
+    "swift",
+    "seaweedfs",
+];
 
 impl Profile {
     /// Reads a name that says whose chunks are meant.
@@ -141,7 +175,9 @@ impl Profile {
             "hdfs" => hdfs(words),
             "isal" => isal(words),
             "jerasure" => jerasure(words),
-            "klauspost" => klauspost(words),
+            "klauspost" | "backblaze" | "minio" | "rustfs" => klauspost(words),
+            "zfec" => zfec(words),
+            "swift" => swift(words),
             "seaweedfs" => seaweedfs(words),
             _ => Err(unknown_profile(text)),
         }
@@ -265,7 +301,7 @@ impl Words {
     /// Refuses words that were not used.
     fn finish(self, code: Code, rows: Rows, cut: Cut) -> Result<Profile, CodeError> {
         match self.words.first() {
-            None => Ok(Profile { name: self.name, code, rows, cut }),
+            None => Ok(Profile { name: self.name, code, rows, cut, fragments: None }),
             Some(word) => Err(self.wrong(format!("'{word}' is not known here; leave it out"))),
         }
     }
@@ -682,15 +718,68 @@ fn klauspost(mut words: Words) -> Result<Profile, CodeError> {
     let (k, m) = words.shape()?;
     let matrix = match words.alone().as_deref() {
         None => ",backblaze",
-        Some("cauchy") => "",
+        Some("cauchy") if words.name.starts_with("klauspost") => "",
+        Some("par1") if words.name.starts_with("klauspost") => ",par1",
         Some(other) => {
             return Err(words.wrong(format!(
-                "there is no matrix '{other}' here; leave it out, or say cauchy for WithCauchyMatrix"
+                "there is no matrix '{other}' here; leave it out, or write klauspost: with cauchy for WithCauchyMatrix \
+                 or par1 for WithPAR1Matrix"
             )));
         }
     };
     let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
     words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
+}
+
+/// As zfec counts: `m=` is all shares. `3+7` is data and parity here, too.
+fn zfec(mut words: Words) -> Result<Profile, CodeError> {
+    let (k, m) = match (words.number("k")?, words.number("m")?) {
+        (Some(k), Some(all)) if all > k => (k, all - k),
+        (None, None) => words.shape()?,
+        _ => {
+            return Err(words.wrong(
+                "k is the shares that suffice and m, which is larger, all of them, such as zfec:k=3 m=10"
+                    .into(),
+            ));
+        }
+    };
+    let code = Code::parse(&format!("rs:{k}+{m},zfec"))?;
+    words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
+}
+
+/// A storage policy of Swift, in the words of swift.conf or shorter: fragments of liberasurecode for
+/// each segment of an object, one behind the other.
+fn swift(mut words: Words) -> Result<Profile, CodeError> {
+    const SEGMENT_BYTES: usize = 1 << 20;
+    let bytes = words.number("ec_object_segment_size")?.unwrap_or(SEGMENT_BYTES);
+    let kind = match words.value("ec_type")? {
+        Some(kind) => kind,
+        None => words.alone().unwrap_or_default(),
+    };
+    let counts = (words.number("ec_num_data_fragments")?, words.number("ec_num_parity_fragments")?);
+    let (k, m) = match counts {
+        (Some(k), Some(m)) => (k, m),
+        _ => words.shape()?,
+    };
+    // Numbers and versions of the backends in liberasurecode 1.8.
+    let (matrix, backend, backend_version) = match kind.as_str() {
+        "isa_l_rs_vand" => (",vandermonde", 4, 0x0002_0d00),
+        "isa_l_rs_cauchy" => ("", 7, 0x0002_0e01),
+        "liberasurecode_rs_vand" => (",liberasurecode", 6, 0x0001_0000),
+        other => {
+            return Err(words.wrong(format!(
+                "there is no ec_type '{other}' here; isa_l_rs_vand, isa_l_rs_cauchy and \
+                 liberasurecode_rs_vand are known"
+            )));
+        }
+    };
+    let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
+    let (rows, multiple_of) = match code.rows_max() {
+        1 => (Rows::Pieces, 1),
+        _ => (Rows::Words, 2),
+    };
+    let profile = words.finish(code, rows, Cut::Segments { bytes, multiple_of })?;
+    Ok(Profile { fragments: Some(Fragments { backend, backend_version }), ..profile })
 }
 
 /// The name without a shape: SeaweedFS has 10+4 shards unless a volume says otherwise.

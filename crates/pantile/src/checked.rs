@@ -16,6 +16,7 @@
 
 use crate::codec::Codec;
 use crate::coder::{Coder, Decoder};
+use crate::fragments;
 use crate::locate::{Checker, Finding, Verdict};
 use crate::shards::ShardError;
 use pantile_code::Code;
@@ -174,12 +175,15 @@ impl Watch {
             let differs = || before.iter().zip(&**after).enumerate().filter(|(_, (x, y))| x != y);
             let is_lost = self.lost.contains(&column);
             if let Some((first, _)) = differs().next().filter(|_| !is_lost) {
-                let first = at + first as u64;
-                let wrong = self.wrong.entry(column).or_insert(WrongColumn { column, first, bytes: 0 });
-                wrong.bytes += differs().count() as u64;
+                self.note(column, at + first as u64, differs().count() as u64);
             }
         }
         Ok(())
+    }
+
+    /// Notes wrong bytes of a column, of which the first has this offset.
+    fn note(&mut self, column: usize, first: u64, bytes: u64) {
+        self.wrong.entry(column).or_insert(WrongColumn { column, first, bytes: 0 }).bytes += bytes;
     }
 
     fn correct(&mut self, checker: &Checker, cells: &mut [&mut [u8]], at: u64) -> Result<bool, ShardError> {
@@ -329,6 +333,13 @@ pub(crate) enum Purpose {
 pub(crate) struct Lengths<'l> {
     pub(crate) stored: &'l dyn Fn(usize) -> usize,
     pub(crate) coded: &'l dyn Fn(usize) -> usize,
+    /// The header before them; empty if there is none.
+    pub(crate) header: &'l dyn Fn(usize) -> Vec<u8>,
+}
+
+/// No header.
+pub(crate) fn bare(_column: usize) -> Vec<u8> {
+    Vec::new()
 }
 
 impl Stripes {
@@ -371,13 +382,22 @@ impl Stripes {
         stripe: &mut [Vec<u8>],
         lengths: &Lengths<'_>,
     ) -> Result<(), ShardError> {
-        let from = self.at;
+        let mut from = self.at;
         for (column, (chunk, buffer)) in chunks.iter_mut().zip(&mut *stripe).enumerate() {
             let Some(chunk) = chunk.as_mut().filter(|_| self.is_read[column]) else { continue };
+            let expected = (lengths.header)(column);
+            let mut header = vec![0; expected.len()];
             let (part, rest) = buffer.split_at_mut((lengths.stored)(column));
-            chunk.read_exact(part).map_err(|error| ShardError::Shard { column, error })?;
+            let read = chunk.read_exact(&mut header).and_then(|()| chunk.read_exact(part));
+            read.map_err(|error| ShardError::Shard { column, error })?;
             rest.fill(0);
+            let is_checked = self.watch.check != Check::Off;
+            if let Some((first, bytes)) = fragments::differs(&header, &expected).filter(|_| is_checked) {
+                self.watch.note(column, self.at + first as u64, bytes as u64);
+            }
+            from = self.at + header.len() as u64;
         }
+        self.at = from;
         self.at += (0..stripe.len()).map(|column| (lengths.coded)(column)).max().unwrap_or(0) as u64;
         let views = stripe.iter_mut().enumerate();
         let mut views: Vec<&mut [u8]> =

@@ -8,12 +8,13 @@
 use crate::checked::{Check, Checked, Lengths, Purpose, Stripes};
 use crate::codec::Codec;
 use crate::coder::Coder;
+use crate::fragments;
 use crate::shards::{ShardError, read_up_to};
 use crate::words::Words;
 use pantile_code::Code;
-use pantile_code::foreign::{Cut, Profile, Rows};
+use pantile_code::foreign::{Cut, Fragments, Profile, Rows};
 use std::fmt;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 /// The most bytes of a stripe, all columns together, which coding keeps in memory.
@@ -99,6 +100,8 @@ pub struct Chunks {
     /// The columns of data, in the order in which the data fill them.
     data: Vec<usize>,
     shape: Shape,
+    /// Headers before the chunk of each stripe.
+    fragments: Option<Fragments>,
     check: Check,
 }
 
@@ -109,6 +112,9 @@ enum Shape {
     Stripes { chunk: usize, is_filled: bool },
     /// One stripe; coded in windows of each chunk.
     Pieces { multiple_of: usize, window: usize },
+    /// A stripe for each segment of so many bytes, in pieces.
+    /// Coded are multiples of `whole`.
+    Segments { bytes: usize, multiple_of: usize, whole: usize },
     /// Stripes of large blocks as long as the data fill them, then of small ones; coded in windows.
     Blocks { large: usize, small: usize, window: usize },
 }
@@ -122,13 +128,15 @@ struct Part {
     start: u64,
     /// The distance in the data from one data column to the next.
     pitch: u64,
+    /// The end of its data, if these end before the others.
+    end: u64,
 }
 
 impl Part {
     /// The place in the data of the part of a data column, and the bytes of data there.
     fn data_of(&self, place: usize, data_len: u64) -> (u64, usize) {
         let start = (place as u64).saturating_mul(self.pitch).saturating_add(self.start);
-        (start, data_len.saturating_sub(start).min(self.coded as u64) as usize)
+        (start, data_len.min(self.end).saturating_sub(start).min(self.pitch).min(self.coded as u64) as usize)
     }
 }
 
@@ -170,15 +178,20 @@ impl Chunks {
             (Cut::Pieces { multiple_of }, None) => {
                 Shape::Pieces { multiple_of, window: WINDOW_BYTES.next_multiple_of(whole) }
             }
+            (Cut::Segments { bytes, multiple_of }, given) => {
+                let cell = piece_len(bytes as u64, data.len(), multiple_of) as usize;
+                match given {
+                    Some(given) if given != cell => return Err(ChunkError::Fixed { given, cell }),
+                    _ => Shape::Segments { bytes, multiple_of, whole },
+                }
+            }
             (Cut::Blocks { .. }, Some(_)) => return Err(ChunkError::None),
             (Cut::Blocks { large, small }, None) => Shape::Blocks { large, small, window: WINDOW_BYTES },
         };
-        let (Shape::Stripes { chunk: part, .. }
-        | Shape::Pieces { window: part, .. }
-        | Shape::Blocks { window: part, .. }) = shape;
+        let part = shape.room(data.len());
         match part.checked_mul(columns) {
             Some(bytes) if bytes <= STRIPE_BYTES_MOST => {
-                Ok(Chunks { coder, data, shape, check: Check::Certain })
+                Ok(Chunks { coder, data, shape, fragments: profile.fragments, check: Check::Certain })
             }
             _ => Err(ChunkError::Stripe { chunk: part, columns }),
         }
@@ -200,6 +213,9 @@ impl Chunks {
     pub fn chunk_len(&self) -> Option<usize> {
         match self.shape {
             Shape::Stripes { chunk, .. } => Some(chunk),
+            Shape::Segments { bytes, multiple_of, .. } => {
+                Some(piece_len(bytes as u64, self.data.len(), multiple_of) as usize)
+            }
             Shape::Pieces { .. } | Shape::Blocks { .. } => None,
         }
     }
@@ -220,9 +236,14 @@ impl Chunks {
                 let (full, rest) = (data_len / stripe, (data_len % stripe) as usize);
                 full.saturating_mul(chunk as u64).saturating_add(self.len_in(column, rest) as u64)
             }
-            Shape::Pieces { multiple_of, .. } => {
-                let piece = data_len.div_ceil(k);
-                piece.checked_next_multiple_of(multiple_of as u64).unwrap_or(u64::MAX)
+            Shape::Pieces { multiple_of, .. } => piece_len(data_len, self.data.len(), multiple_of),
+            Shape::Segments { bytes, multiple_of, .. } => {
+                let of = |have: u64| match have {
+                    0 => 0,
+                    _ => piece_len(have, self.data.len(), multiple_of) + self.header_len(),
+                };
+                let bytes = bytes as u64;
+                (data_len / bytes).saturating_mul(of(bytes)).saturating_add(of(data_len % bytes))
             }
             Shape::Blocks { large, small, .. } => {
                 let rows = |len: u64, block: usize| len / k.saturating_mul(block as u64);
@@ -235,8 +256,11 @@ impl Chunks {
     }
 
     /// The most bytes of data for which every chunk has this length; `None` if the lengths of
-    /// chunks differ, or none has this one.
+    /// chunks differ, or none has this one, or headers have the length of the data.
     pub fn data_len_of(&self, chunk_len: u64) -> Option<u64> {
+        if self.fragments.is_some() {
+            return None;
+        }
         let len = chunk_len.checked_mul(self.data.len() as u64)?;
         let is_filled = !matches!(self.shape, Shape::Stripes { is_filled: false, .. });
         (is_filled && self.len_of(0, len) == chunk_len).then_some(len)
@@ -251,8 +275,18 @@ impl Chunks {
             }
             (Shape::Stripes { chunk, is_filled: false }, None) => have.min(chunk),
             (Shape::Stripes { chunk, .. }, _) => chunk,
-            (Shape::Pieces { window, .. } | Shape::Blocks { window, .. }, _) => window,
+            (shape, _) => shape.room(self.data.len()),
         }
+    }
+
+    fn header_len(&self) -> u64 {
+        self.fragments.map_or(0, |_| fragments::HEADER_BYTES as u64)
+    }
+
+    /// Returns the header of a column before its bytes of a part.
+    fn header(&self, column: usize, part: &Part, data_len: u64) -> Vec<u8> {
+        let of_part = data_len.min(part.end).saturating_sub(part.start);
+        self.fragments.map_or(Vec::new(), |of| fragments::header(&of, column, part.pitch as usize, of_part))
     }
 
     /// Returns the parts of `data_len` bytes of data, in order.
@@ -265,6 +299,14 @@ impl Chunks {
                 return None;
             }
             let (block, pitch, window) = match shape {
+                Shape::Segments { bytes, multiple_of, whole } => {
+                    let have = left.min(bytes as u64);
+                    let pitch = piece_len(have, k as usize, multiple_of);
+                    let coded = (pitch as usize).next_multiple_of(whole);
+                    let part = Part { coded, start, pitch, end: start + have };
+                    start += have;
+                    return Some(part);
+                }
                 Shape::Stripes { chunk, is_filled: false } => (left.min(chunk as u64), chunk as u64, chunk),
                 Shape::Stripes { chunk, .. } => (chunk as u64, chunk as u64, chunk),
                 Shape::Pieces { window, .. } => (piece, piece, window),
@@ -275,7 +317,8 @@ impl Chunks {
                 }
             };
             let coded = (block - within).min(window as u64);
-            let part = Part { coded: coded as usize, start: start.saturating_add(within), pitch };
+            let part =
+                Part { coded: coded as usize, start: start.saturating_add(within), pitch, end: u64::MAX };
             within += coded;
             if within == block {
                 (start, within) = (start.saturating_add(k.saturating_mul(pitch)), 0);
@@ -288,16 +331,14 @@ impl Chunks {
     fn stored(&self, column: usize, part: &Part, data_len: u64) -> usize {
         match (self.shape, self.data.iter().position(|&of| of == column)) {
             (Shape::Stripes { is_filled: false, .. }, Some(place)) => part.data_of(place, data_len).1,
+            (Shape::Segments { .. }, _) => part.pitch as usize,
             _ => part.coded,
         }
     }
 
     /// A stripe of zeros, with room for any part.
     fn empty_stripe(&self) -> Vec<Vec<u8>> {
-        let (Shape::Stripes { chunk: room, .. }
-        | Shape::Pieces { window: room, .. }
-        | Shape::Blocks { window: room, .. }) = self.shape;
-        vec![vec![0; room]; self.code().columns()]
+        vec![vec![0; self.shape.room(self.data.len())]; self.code().columns()]
     }
 
     /// Encodes a stream to its end, stripe after stripe; returns the number of data bytes.
@@ -311,6 +352,9 @@ impl Chunks {
     pub fn encode(&self, data: &mut dyn Read, chunks: &mut [&mut dyn Write]) -> Result<u64, ShardError> {
         let chunk = self.chunk_len().expect("one stripe is for encode_at");
         self.check_count(chunks.len())?;
+        if let Shape::Segments { bytes, .. } = self.shape {
+            return self.encode_segments(data, chunks, bytes);
+        }
         let mut stripe = vec![vec![0; chunk]; self.code().columns()];
         let mut total = 0;
         loop {
@@ -335,6 +379,23 @@ impl Chunks {
                 writer.write_all(part).map_err(|error| ShardError::Shard { column, error })?;
             }
             if have < self.data.len() * chunk {
+                return Ok(total);
+            }
+        }
+    }
+
+    fn encode_segments(
+        &self,
+        data: &mut dyn Read,
+        chunks: &mut [&mut dyn Write],
+        bytes: usize,
+    ) -> Result<u64, ShardError> {
+        let (mut segment, mut total) = (vec![0; bytes], 0);
+        loop {
+            let have = read_up_to(data, &mut segment).map_err(ShardError::Data)?;
+            self.encode_parts(&mut Cursor::new(&segment[..have]), have as u64, chunks)?;
+            total += have as u64;
+            if have < bytes {
                 return Ok(total);
             }
         }
@@ -390,7 +451,8 @@ impl Chunks {
         data_len: u64,
     ) -> Result<(), ShardError> {
         let stored = |column| self.stored(column, part, data_len);
-        stripes.next(chunks, stripe, &Lengths { stored: &stored, coded: &|_| part.coded })
+        let header = |column| self.header(column, part, data_len);
+        stripes.next(chunks, stripe, &Lengths { stored: &stored, coded: &|_| part.coded, header: &header })
     }
 
     /// Computes chunks from the others: those for which there is a writer, lost or wrong.
@@ -411,7 +473,9 @@ impl Chunks {
             for (column, writer) in rebuilt.iter_mut().enumerate() {
                 let Some(writer) = writer else { continue };
                 let bytes = &stripe[column][..self.stored(column, &part, data_len)];
-                writer.write_all(bytes).map_err(|error| ShardError::Shard { column, error })?;
+                let header = self.header(column, &part, data_len);
+                let written = writer.write_all(&header).and_then(|()| writer.write_all(bytes));
+                written.map_err(|error| ShardError::Shard { column, error })?;
             }
         }
         Ok(stripes.end())
@@ -426,7 +490,8 @@ impl Chunks {
         let mut stripe = self.empty_stripe();
         for part in self.parts(data_len) {
             let stored = |column| self.stored(column, &part, data_len);
-            let lengths = Lengths { stored: &stored, coded: &|_| part.coded };
+            let header = |column| self.header(column, &part, data_len);
+            let lengths = Lengths { stored: &stored, coded: &|_| part.coded, header: &header };
             stripes.verify_next(chunks, &mut stripe, &lengths)?;
         }
         Ok(stripes.end())
@@ -449,6 +514,15 @@ impl Chunks {
             };
         }
         self.check_count(chunks.len())?;
+        self.encode_parts(data, data_len, chunks)
+    }
+
+    fn encode_parts<D: Read + Seek>(
+        &self,
+        data: &mut D,
+        data_len: u64,
+        chunks: &mut [&mut dyn Write],
+    ) -> Result<(), ShardError> {
         let mut stripe = self.empty_stripe();
         for part in self.parts(data_len) {
             for (place, &column) in self.data.iter().enumerate() {
@@ -462,8 +536,10 @@ impl Chunks {
             }
             self.coder.encode(&mut views(&mut stripe, part.coded))?;
             for (column, writer) in chunks.iter_mut().enumerate() {
-                let bytes = &stripe[column][..part.coded];
-                writer.write_all(bytes).map_err(|error| ShardError::Shard { column, error })?;
+                let header = self.header(column, &part, data_len);
+                let bytes = &stripe[column][..self.stored(column, &part, data_len)];
+                let written = writer.write_all(&header).and_then(|()| writer.write_all(bytes));
+                written.map_err(|error| ShardError::Shard { column, error })?;
             }
         }
         Ok(())
@@ -490,6 +566,24 @@ impl Chunks {
         let need = self.code().columns();
         if have == need { Ok(()) } else { Err(ShardError::Count { have, need }) }
     }
+}
+
+impl Shape {
+    /// The most bytes of a column that are in memory, with so many columns of data.
+    fn room(self, columns: usize) -> usize {
+        match self {
+            Shape::Stripes { chunk, .. } => chunk,
+            Shape::Pieces { window, .. } | Shape::Blocks { window, .. } => window,
+            Shape::Segments { bytes, multiple_of, whole } => {
+                (piece_len(bytes as u64, columns, multiple_of) as usize).next_multiple_of(whole)
+            }
+        }
+    }
+}
+
+/// Returns the length of each of so many equal pieces of data.
+fn piece_len(data_len: u64, pieces: usize, multiple_of: usize) -> u64 {
+    data_len.div_ceil(pieces as u64).checked_next_multiple_of(multiple_of as u64).unwrap_or(u64::MAX)
 }
 
 fn multiple(given: usize, of: usize) -> Result<usize, ChunkError> {

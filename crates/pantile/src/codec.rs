@@ -405,7 +405,12 @@ impl Codec {
         Ok(self.compiled(self.inner.planner.recover(&request)?))
     }
 
-    fn compiled(&self, plan: Plan) -> Recovery {
+    /// Returns a plan of [`Codec::planner`] as a recovery that runs; it is not kept.
+    ///
+    /// # Panics
+    ///
+    /// If the plan is of another code.
+    pub fn compiled(&self, plan: Plan) -> Recovery {
         let program = compile(&self.inner.code, &plan.steps).with_stores(self.inner.stores);
         Recovery(Compiled::of_plan(plan, program))
     }

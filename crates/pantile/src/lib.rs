@@ -25,7 +25,7 @@
 //! | bytes to cut into one shard per column, or such shards | [`Codec::split`], [`Codec::restore`], [`Codec::join`], [`Codec::verify`] |
 //! | a stream of any length, in bounded memory | [`Codec::encode_stream`], [`Codec::decode_stream`] |
 //! | shards of a stream that are lost or wrong | [`Codec::verify_stream`], [`Codec::rebuild_stream`] |
-//! | chunks as Ceph, HDFS, ISA-L, Jerasure, klauspost or SeaweedFS have them | [`Chunks`] |
+//! | chunks as Ceph, HDFS, Swift, ISA-L, zfec, SeaweedFS and others have them | [`Chunks`] |
 //! | buffers of your own, one per cell | [`Codec::encode`], [`Codec::reconstruct`] |
 //! | some buffers that are read-only or absent | [`Codec::encode_given`], [`Codec::decoder_of`], [`Recovery::run_given`] |
 //! | a small write | [`Codec::update`] |
@@ -60,6 +60,11 @@
 //! by sums of products.
 #![forbid(unsafe_code)]
 
+/// The page of the registry, whose example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Page;
+
 mod cache;
 mod checked;
 mod chunks;
@@ -70,6 +75,7 @@ mod cosets;
 #[cfg(not(feature = "fft"))]
 #[path = "no_cosets.rs"]
 mod cosets;
+mod fragments;
 mod locate;
 mod packets;
 mod plank;

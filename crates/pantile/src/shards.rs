@@ -9,7 +9,7 @@
 //! Shards can be read back with the code, the element length and the length of the data; nothing
 //! else is stored.
 
-use crate::checked::{Check, Checked, Doubt, Lengths, Purpose, Stripes};
+use crate::checked::{Check, Checked, Doubt, Lengths, Purpose, Stripes, bare};
 use crate::codec::{Codec, RecoverError};
 use crate::coder::Coder;
 use crate::stripe::{StripeError, split_columns};
@@ -94,6 +94,11 @@ impl fmt::Display for ShardError {
             ShardError::Plan(error) => error.fmt(out),
             ShardError::Doubt(doubt) => doubt.fmt(out),
             ShardError::Data(error) => write!(out, "the data: {error}"),
+            ShardError::Shard { column, error } if error.kind() == io::ErrorKind::UnexpectedEof => write!(
+                out,
+                "the shard of column {column} ends before the data do; leave it out as lost, or give the length of \
+                 the data as they were encoded"
+            ),
             ShardError::Shard { column, error } => write!(out, "the shard of column {column}: {error}"),
         }
     }
@@ -277,7 +282,7 @@ impl Codec {
         let mut left = data_len;
         while left > 0 {
             let len = |column| self.code().rows(column) * element_len;
-            stripes.next(shards, &mut stripe, &Lengths { stored: &len, coded: &len })?;
+            stripes.next(shards, &mut stripe, &Lengths { stored: &len, coded: &len, header: &bare })?;
             let here = left.min(self.stripe_len(element_len));
             let joined = self.join(&stripe, here as usize)?;
             data.write_all(&joined).map_err(ShardError::Data)?;
@@ -304,7 +309,7 @@ impl Codec {
         let mut stripe = self.empty_shards(element_len);
         for _ in 0..data_len.div_ceil(self.stripe_len(element_len)) {
             let len = |column| self.code().rows(column) * element_len;
-            stripes.next(shards, &mut stripe, &Lengths { stored: &len, coded: &len })?;
+            stripes.next(shards, &mut stripe, &Lengths { stored: &len, coded: &len, header: &bare })?;
             for (column, (writer, bytes)) in rebuilt.iter_mut().zip(&stripe).enumerate() {
                 let Some(writer) = writer else { continue };
                 writer.write_all(bytes).map_err(|error| ShardError::Shard { column, error })?;
@@ -329,7 +334,11 @@ impl Codec {
         let mut stripe = self.empty_shards(element_len);
         for _ in 0..data_len.div_ceil(self.stripe_len(element_len)) {
             let len = |column| self.code().rows(column) * element_len;
-            stripes.verify_next(shards, &mut stripe, &Lengths { stored: &len, coded: &len })?;
+            stripes.verify_next(
+                shards,
+                &mut stripe,
+                &Lengths { stored: &len, coded: &len, header: &bare },
+            )?;
         }
         Ok(stripes.end())
     }

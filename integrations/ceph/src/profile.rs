@@ -319,7 +319,7 @@ fn foreign(name: &str) -> Result<Layout, Refusal> {
     let Profile { code, rows, cut, .. } = Profile::parse(name)?;
     match cut {
         Cut::Stripes { multiple_of, .. } => Ok(Layout { code, rows, chunk_multiple: multiple_of }),
-        Cut::Cells { .. } | Cut::Pieces { .. } | Cut::Blocks { .. } => {
+        Cut::Cells { .. } | Cut::Pieces { .. } | Cut::Segments { .. } | Cut::Blocks { .. } => {
             unreachable!("chunks of Ceph are cut in stripes")
         }
     }

@@ -16,9 +16,10 @@ from html import escape as _escape
 from types import SimpleNamespace as _SimpleNamespace
 
 from . import _pantile
-from ._errors import (BusyError, CodeError, EpochLost, EpochOver, Error, NotRecoverable, NotServed, SealError,
-                      ServerGone, ShapeError, VolumeError)
-from ._pantile import Code, Codec, Equation, Finding, Level, Plan, Proof, __version__, plan
+from ._errors import (BusyError, CodeError, EpochLost, EpochOver, Error, NotLocated, NotRecoverable, NotServed,
+                      SealError, ServerGone, ShapeError, VolumeError)
+from ._pantile import (Checked, Chunks, Code, Codec, Equation, Finding, Level, Plan, Proof, WrongColumn, __version__,
+                       plan)
 from ._volume import Epoch, Volume
 
 if _pantile.Error is not Error:
@@ -26,9 +27,10 @@ if _pantile.Error is not Error:
                       "of sys.modules, and can do so once; use one interpreter, or processes")
 
 __all__ = [
-    "BusyError", "Code", "CodeError", "Codec", "Comparison", "Epoch", "EpochLost", "EpochOver", "Equation",
-    "Error", "Finding", "Level", "NotRecoverable", "NotServed", "Plan", "Proof", "Report", "SealError",
-    "ServerGone", "ShapeError", "Volume", "VolumeError", "compare", "heal", "plan", "seal", "unseal", "verify",
+    "BusyError", "Checked", "Chunks", "Code", "CodeError", "Codec", "Comparison", "Epoch", "EpochLost",
+    "EpochOver", "Equation", "Error", "Finding", "Level", "NotLocated", "NotRecoverable", "NotServed", "Plan",
+    "Proof", "Report", "SealError", "ServerGone", "ShapeError", "Volume", "VolumeError", "WrongColumn", "compare",
+    "heal", "plan", "seal", "unseal", "verify",
 ]
 
 

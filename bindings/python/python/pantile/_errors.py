@@ -17,6 +17,10 @@ class NotRecoverable(Error):
     """More is lost than the code can recover."""
 
 
+class NotLocated(Error):
+    """Shards do not fit one another, and the wrong one is not certain."""
+
+
 class BusyError(Error):
     """A buffer is in use by a call of another thread, and one of the two writes it."""
 
@@ -45,6 +49,6 @@ class ServerGone(VolumeError):
     """The server of the volume has gone or does not answer."""
 
 
-for _name in ("Error", "CodeError", "ShapeError", "NotRecoverable", "BusyError", "SealError", "VolumeError",
+for _name in ("Error", "CodeError", "ShapeError", "NotRecoverable", "NotLocated", "BusyError", "SealError", "VolumeError",
               "NotServed", "EpochOver", "EpochLost", "ServerGone"):
     globals()[_name].__module__ = "pantile"

@@ -1,4 +1,4 @@
-//! Reed-Solomon with the five coefficient matrices that existing systems write with.
+//! Reed-Solomon with the eight coefficient matrices that existing systems write with.
 //!
 //! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix`, Ceph's `isa` cauchy and Hadoop's `rs`: 1
 //!   / ((k + r) xor j). The numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS
@@ -10,10 +10,19 @@
 //! - `backblaze`, Backblaze's JavaReedSolomon and klauspost/reedsolomon: data j is the value at j
 //!   of a polynomial of degree below k, parity r its value at k + r. Any k values are a
 //!   polynomial's, so it is MDS for k + m <= 256.
+//! - `zfec`, zfec's and Tahoe-LAFS's: the same with the places 0, 1, 2, 4, 8, .. (0 and the powers
+//!   of 2), so MDS for k + m <= 256.
+//! - `par1`, PAR1's and klauspost's `WithPAR1Matrix`: (j + 1)^r. Columns 0, 1 and 2 have 1 + 2 + 3 =
+//!   0, a vanishing minor of rows 0, 1 and 3. So it is here with m <= 3: minors of powers 0, 1 and 2 do not
+//!   vanish, as below.
 //! - `bch`, Hadoop's `rs-legacy`: data j is the coefficient of x^(m+j) of a polynomial that has the
 //!   roots 2^0 .. 2^(m-1), parity r that of x^r. A product with m roots in a row has no fewer than
 //!   m + 1 coefficients that are not 0 as long as the 2^i are different, so it is MDS for k + m <=
 //!   255.
+//!
+//! `liberasurecode` is the matrix of its own backend, liberasurecode_rs_vand, over GF(2^16):
+//! `backblaze` there, and then each column divided by its entry in the first parity, which changes no
+//! minor to 0. It has 2 rows, as `jerasure` with w=16.
 //!
 //! The entry 2^(rj) is symmetric in r and j, so k and m may change places in the question which
 //! sizes are MDS:
@@ -33,6 +42,7 @@
 //! Matrices of elements add and multiply as the elements do, so these are MDS, too.
 
 use super::{Family, Width, long_words};
+use crate::parts::binary_field::BinaryField;
 use crate::parts::one_row;
 use crate::parts::reed_sol_van::{reed_sol_van, reed_sol_van_over};
 use crate::words::of_coefficients;
@@ -48,20 +58,24 @@ pub(super) const FAMILY: Family = Family {
         "rs:k+m,jerasure",
         "rs:k+m,jerasure,w=W",
         "rs:k+m,backblaze",
+        "rs:k+m,zfec",
+        "rs:k+m,par1",
+        "rs:k+m,liberasurecode",
         "rs:k+m,bch",
     ],
-    examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure", "rs:6+3,backblaze", "rs:6+3,bch"],
-    small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde", "rs:3+2,jerasure,w=16", "rs:2+1,jerasure,w=32"],
+    examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure", "rs:6+3,backblaze", "rs:6+3,zfec", "rs:6+3,bch"],
+    small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde", "rs:3+2,jerasure,w=16", "rs:2+1,jerasure,w=32", "rs:3+2,liberasurecode"],
     width: Width::DataPlus(3),
     source: "Intel ISA-L erasure_code (cauchy1, rs); Plank's jerasure (reed_sol_van); Backblaze JavaReedSolomon; \
-             Hadoop (rs-legacy)",
+             Rizzo's fec, in zfec; PAR1; Hadoop (rs-legacy)",
     build,
 };
 
 /// The most parities of long words: there are w / 8 dense equations for each.
 const MOST_OF_WORDS: usize = 8;
 
-const MATRICES: [&str; 5] = ["cauchy1", "vandermonde", "jerasure", "backblaze", "bch"];
+const MATRICES: [&str; 8] =
+    ["cauchy1", "vandermonde", "jerasure", "backblaze", "zfec", "par1", "liberasurecode", "bch"];
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (k, m) = arguments.sum()?;
@@ -84,13 +98,25 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
         let code = of_coefficients(&field, &reed_sol_van_over(&field, k, m));
         return Ok(code.finish(spec, "rs", Claim { tolerance: m, mds: true }));
     }
+    if name == "liberasurecode" {
+        arguments.in_range("m, the number of parity columns,", m, 1, MOST_OF_WORDS, "rs:k+m goes further")?;
+        let field = BinaryField::new(16);
+        let code = of_coefficients(&field, &interpolated_words(&field, k, m));
+        return Ok(code.finish(format!("rs:{k}+{m},{name}"), "rs", Claim { tolerance: m, mds: true }));
+    }
     let matrix = match name {
         "vandermonde" => {
             refuse_beyond_limit(arguments, k, m)?;
             Matrix::from_fn(m, k, isa_vandermonde)
         }
         "jerasure" => reed_sol_van(k, m),
-        "backblaze" => interpolated(k, m),
+        "backblaze" => interpolated(k, m, |i| Gf(i as u8)),
+        "zfec" => interpolated(k, m, |i| if i == 0 { Gf::ZERO } else { Gf::alpha_pow(i as i64 - 1) }),
+        "par1" => {
+            let why = "with 4 the loss of columns 0, 1 and 2 is fatal beside that of parity 2; rs:k+m goes further";
+            arguments.in_range("m, the number of parity columns,", m, 1, 3, why)?;
+            Matrix::from_fn(m, k, |r, j| (0..r).fold(Gf::ONE, |power, _| power * Gf((j + 1) as u8)))
+        }
         "bch" => {
             arguments.in_range("k + m", k + m, 2, 255, "2^255 is 2^0; rs:k+m goes further")?;
             remainders(k, m)
@@ -102,13 +128,26 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     Ok(one_row::systematic(&matrix).finish(spec, "rs", Claim { tolerance: m, mds: true }))
 }
 
-/// Values at k, k + 1, .. of the polynomial that has given values at 0 .. k-1, after Lagrange: the
-/// product of (k + r - i) / (j - i) over all i but j.
-fn interpolated(k: usize, m: usize) -> Matrix {
+/// Values at places k, k + 1, .. of the polynomial that has given values at places 0 .. k-1.
+///
+/// After Lagrange: the product of (place of k + r - place of i) / (place of j - place of i) over all
+/// i but j.
+fn interpolated(k: usize, m: usize, place: impl Fn(usize) -> Gf) -> Matrix {
     let product = |x: usize, but: usize| -> Gf {
-        (0..k).filter(|&i| i != but).fold(Gf::ONE, |product, i| product * Gf((x ^ i) as u8))
+        (0..k).filter(|&i| i != but).fold(Gf::ONE, |product, i| product * (place(x) + place(i)))
     };
     Matrix::from_fn(m, k, |r, j| product(k + r, j) / product(j, j))
+}
+
+/// As [`interpolated`] at 0, 1, 2, .. of a larger field; then columns are scaled so that the first
+/// parity is a plain sum.
+fn interpolated_words(field: &BinaryField, k: usize, m: usize) -> Vec<Vec<usize>> {
+    let product = |x: usize, but: usize| -> usize {
+        (0..k).filter(|&i| i != but).fold(1, |product, i| field.product(product, x ^ i))
+    };
+    // The divisor of Lagrange is the same in each row of a column, and falls out.
+    let first: Vec<usize> = (0..k).map(|j| field.inverse(product(k, j))).collect();
+    (0..m).map(|r| (0..k).map(|j| field.product(product(k + r, j), first[j])).collect()).collect()
 }
 
 /// Column j: the remainder of x^(m+j) by (x + 1)(x + 2)(x + 4) .. (x + 2^(m-1)), from its constant

@@ -68,7 +68,7 @@ fn matrix_codes() {
     hold_all(80, four.iter().flat_map(|o| (1..=8).map(move |k| format!("raidq:{k}+4{o}"))));
     hold_all(48, (1..=6).flat_map(|m| (1..=8).map(move |k| format!("cauchy:{k}+{m}"))));
     hold_all(48, [1, 2, 3, 4, 5, 8].iter().flat_map(|m| (1..=8).map(move |k| format!("lch:{k}+{m}"))));
-    let rs = ["", ",vandermonde", ",jerasure", ",backblaze", ",bch"];
+    let rs = ["", ",vandermonde", ",jerasure", ",backblaze", ",zfec", ",bch"];
     hold_all(
         120,
         rs.iter().flat_map(|o| (1..=7).flat_map(move |m| (1..=7).map(move |k| format!("rs:{k}+{m}{o}")))),

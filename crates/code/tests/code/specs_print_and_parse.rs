@@ -57,7 +57,7 @@ fn a_large_set_of_parameters_prints_and_parses() {
     }
     for a in 1..=9 {
         for b in 1..=9 {
-            let matrices = ["", ",vandermonde", ",jerasure", ",backblaze", ",bch"];
+            let matrices = ["", ",vandermonde", ",jerasure", ",backblaze", ",zfec", ",bch"];
             matrices.iter().for_each(|o| hold(format!("rs:{a}+{b}{o}")));
             hold(format!("cauchy:{a}+{b}"));
             hold(format!("lch:{a}+{b}"));

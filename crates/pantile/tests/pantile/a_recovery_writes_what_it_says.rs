@@ -56,6 +56,8 @@ fn every_recovery_writes_what_it_says() {
             for costs in [costs, Costs::uniform()] {
                 let Ok(recovery) = codec.recovery(&lost, &wanted, &costs) else { continue };
                 run(&codec, &recovery, &wanted, &format!("{code}: {lost:?} {wanted:?} {costs:?}"));
+                let again = codec.compiled(recovery.plan().clone());
+                run(&codec, &again, &wanted, &format!("{code}: the plan for {lost:?} {wanted:?} {costs:?}"));
             }
         }
         let column = random.below(code.columns());

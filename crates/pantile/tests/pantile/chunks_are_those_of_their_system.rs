@@ -4,7 +4,7 @@
 
 use crate::common::{Random, subsets};
 use pantile::code::foreign::{Cut, Profile};
-use pantile::{ChunkError, Chunks, ShardError};
+use pantile::{Checked, ChunkError, Chunks, ShardError, WrongColumn};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::io::{Cursor, Read, Write};
@@ -137,6 +137,9 @@ fn data_of_any_length_come_back() {
         ("isal:cauchy 3+2", Some(5)),
         ("jerasure:cauchy_good 3+2 packetsize=8", None),
         ("klauspost:RS(3,2)", None),
+        ("swift:isa_l_rs_cauchy 3+2 ec_object_segment_size=200", None),
+        ("swift:isa_l_rs_cauchy 3+2 ec_object_segment_size=200", Some(67)),
+        ("swift:liberasurecode_rs_vand 3+2 ec_object_segment_size=200", None),
         ("seaweedfs:3+2", None),
         ("seaweedfs:3+2 uniform", None),
     ] {
@@ -159,6 +162,43 @@ fn data_of_any_length_come_back() {
             }
         }
     }
+}
+
+/// Behind its header a fragment can be as it was, or be of another index.
+#[test]
+fn wrong_headers_of_fragments_are_named_and_rebuilt() {
+    let chunks = chunks("swift:isa_l_rs_vand k=6 m=3 ec_object_segment_size=4096", None);
+    let data = pattern(10_000);
+    let files = encoded(&chunks, &data);
+    assert_eq!(chunks.data_len_of(files[0].len() as u64), None, "it is in the headers");
+    let checked = |files: &[Vec<u8>]| {
+        let mut readers: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+        let mut readers: Vec<Option<&mut dyn Read>> =
+            readers.iter_mut().map(|file| Some(file as _)).collect();
+        chunks.verify(&mut readers, 10_000).unwrap()
+    };
+    assert_eq!(checked(&files), Checked { is_complete: true, ..Checked::default() });
+    let second = 80 + 4096usize.div_ceil(6);
+    let mut wrong = files.clone();
+    wrong[4][second] ^= 7;
+    wrong[4][second + 12] ^= 1;
+    let found = checked(&wrong).wrong;
+    assert_eq!(found, [WrongColumn { column: 4, first: second as u64, bytes: 2 }]);
+    // Versions are those of the library that wrote them.
+    wrong[4] = files[4].clone();
+    wrong[4][63..67].copy_from_slice(&0x0001_0502u32.to_le_bytes());
+    assert!(checked(&wrong).wrong.is_empty());
+    wrong.swap(2, 7);
+    let found: Vec<usize> = checked(&wrong).wrong.iter().map(|wrong| wrong.column).collect();
+    assert_eq!(found, [2, 7]);
+    let mut rebuilt = Vec::new();
+    let mut readers: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+    let mut readers: Vec<Option<&mut dyn Read>> = readers.iter_mut().map(|file| Some(file as _)).collect();
+    readers[8] = None;
+    let mut writers: Vec<Option<&mut dyn Write>> = (0..9).map(|_| None).collect();
+    writers[8] = Some(&mut rebuilt);
+    chunks.rebuild(&mut readers, &mut writers, 10_000).unwrap();
+    assert!(rebuilt == files[8]);
 }
 
 #[test]
