@@ -3,9 +3,9 @@
 //!
 //! Let T be a power of two from 4 to 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}. x_n is the sum of the
 //! b_i whose bit i is set in n, for n from 0 to T - 1. Such a code has one row, and more than T / 2
-//! and at most T parities. Parity r of a data column at y is s(y) / (x_r + y), where s applies X^2
-//! + X log2 T times. The family of the code is not used: y is computed from the first two
-//! coefficients of a column, each b_i from a further one, and all coefficients are compared.
+//! and at most T parities. Parity r of a data column at y is s(y) / (x_r + y), where s is the map
+//! X^2 + X applied log2 T times. The family of the code is not used: y is computed from the first
+//! two coefficients of a column, each b_i from a further one, and all coefficients are compared.
 //!
 //! The columns of a coset are a group of the kernel's [`Fft`]. The parities are the group of the
 //! coset of 0: the states of all columns of a stripe add up to zero. So the T states of the columns
