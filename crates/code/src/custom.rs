@@ -71,9 +71,10 @@ impl Code {
         Code::from_text_within(text, &mut Budget::default())
     }
 
-    /// Reads a code file, and takes the cost of solving its equations from the budget.  Errors:
-    /// those of [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget is spent.
-    /// Cost: at most the budget, plus time linear in the text, plus [`PROOF_WORK_MAX`].
+    /// Reads a code file, and takes the cost of solving its equations from the budget.
+    ///
+    /// Errors: those of [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget
+    /// is spent. Cost: at most the budget, plus time linear in the text, plus [`PROOF_WORK_MAX`].
     pub fn from_text_within(text: &str, budget: &mut Budget) -> Result<Code, CodeError> {
         if text.len() > TEXT_LEN_BYTES_MAX {
             let fault = FileFault::TooLarge {
@@ -104,9 +105,10 @@ impl Code {
         }
     }
 
-    /// Writes any code as a code file, to be read back by [`Code::from_text`] or edited.  The code
-    /// read back has the same shape, user order and equations. But its family is `custom`, its
-    /// add-ons are plain columns, and its claim is the level that the proof reaches when it is
+    /// Writes any code as a code file, to be read back by [`Code::from_text`] or edited.
+    ///
+    /// The code read back has the same shape, user order and equations. But its family is `custom`,
+    /// its add-ons are plain columns, and its claim is the level that the proof reaches when it is
     /// read.
     pub fn to_text(&self) -> String {
         let mut out = format!("pantile-code 1\nname {}\ncolumns {}\n", file_name(self), self.columns());

@@ -16,7 +16,8 @@
 //!   the other disk); the first add-on is weighted. All quadruples survive. The coefficients depend
 //!   on the numbers of the disks alone, so one check of all quadruples of 64 disks holds for every
 //!   N (`tests/code/claims_are_true_where_small.rs`).
-//!  Layout (circulant): superchunk (t, i), t = 1 .. floor(N / 2), is stored on disk i at row
+//!
+//! Layout (circulant): superchunk (t, i), t = 1 .. floor(N / 2), is stored on disk i at row
 //! 2(t - 1) and on disk (i + t) mod N at row 2(t - 1) + 1. For even N and t = N / 2 only i < N / 2
 //! exist, and both copies are at row N - 2. The copy on disk i is data. User order: t, then i.
 //! Equations: mirrors in that order, then first add-ons, then second.
