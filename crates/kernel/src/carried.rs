@@ -16,7 +16,7 @@ use crate::tier::Tier;
 /// outputs fill half of the first-level cache.
 const TILE_BYTES: usize = 1024;
 
-/// The bytes of a tile of every state if few columns are read at a time: 12 such tiles fill a tenth
+/// The bytes of a tile of every state if few columns are read at a time. 12 such tiles fill a tenth
 /// of a second-level cache. 4 KiB are as good; 16 KiB lose a sixth of the speed.
 const FEW_TILE_BYTES: usize = 8 * 1024;
 
@@ -299,8 +299,8 @@ const COLUMNS_MOST: usize = 256;
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
     //! Checks that processing some columns at a time (as on machines that follow few streams) gives
-    //! the same results as all columns at once, and that solutions from states in registers equal
-    //! those from states in scratch. Every engine has a kernel for these factors.
+    //! the same results as all columns at once. Also checks that solutions from states in registers
+    //! equal those from states in scratch. Every engine has a kernel for these factors.
 
     use super::*;
     use crate::arch::x86_64::cpu::{Kind, tests::on};

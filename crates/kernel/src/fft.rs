@@ -150,8 +150,8 @@ impl Fft {
         (1..=self.points).contains(&self.writes().count())
     }
 
-    /// Returns the factors of the origin that are not zero, if they are those of a Cantor basis: b,
-    /// and with eight points also b' and b' + b.
+    /// Returns the factors of the origin that are not zero, if they are those of a Cantor basis.
+    /// These are b, and with eight points also b' and b' + b.
     pub(crate) fn origin_factors(&self) -> Option<&[u8]> {
         match (self.points, &self.origin.factors) {
             (4, [0, _, 0, ..]) => Some(&self.origin.factors[1..2]),
@@ -222,9 +222,9 @@ pub(crate) struct FftJob<'a, C> {
     pub(crate) whole_factors: &'a [C],
     /// The T / 2 columns of each group with columns in only one half.
     pub(crate) halves: &'a [Column],
-    /// The factors of each of these groups: T / 2 - 1, as for a group of half the points; then the
-    /// factor with which its coefficients are added to the first half of the states. That is the
-    /// factor of the last level, plus 1 for the first half of a group.
+    /// The factors of each of these groups. They are T / 2 - 1, as for a group of half the points;
+    /// then the factor with which its coefficients are added to the first half of the states. That
+    /// is the factor of the last level, plus 1 for the first half of a group.
     pub(crate) half_factors: &'a [C],
     /// The four columns at the origin, if there are any; only with four points.
     pub(crate) at_origin: Option<&'a [Column; POINTS]>,

@@ -562,8 +562,9 @@ impl<E: NetworkEngine> Flights<E> {
         }
     }
 
-    /// Calls `each` for every kernel of one pass of a transform: with its first lane and the
-    /// distance of the next one, the range of its factors, and true if the first factors are zero.
+    /// Calls `each` for every kernel of one pass of a transform. The arguments are its first lane
+    /// and the distance of the next one, the range of its factors, and true if the first factors
+    /// are zero.
     fn pass_of(
         &mut self,
         points: usize,

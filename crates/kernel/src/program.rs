@@ -25,7 +25,7 @@ use crate::xor::Xor;
 #[cfg(feature = "fft")]
 mod transforms;
 
-/// The bytes of a tile: all stages process one tile of every buffer before the next tile, so
+/// The bytes of a tile. All stages process one tile of every buffer before the next tile, so
 /// results of one stage are still in a near cache when the next stage reads them.
 const TILE_BYTES: usize = 16 * 1024;
 

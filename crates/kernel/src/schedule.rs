@@ -352,9 +352,9 @@ impl<E: Engine> std::fmt::Debug for Schedule<E> {
 
 #[cfg(test)]
 mod tests {
-    //! Tests of the schedule with a scalar engine, so that every machine and Miri can run them, and
-    //! with every engine of this machine, as if the processor followed few streams and as if it
-    //! followed many.
+    //! Tests of the schedule with a scalar engine, so that every machine and Miri can run them.
+    //! They also use every engine of this machine, as if the processor followed few streams and as
+    //! if it followed many.
 
     use super::*;
     use crate::engine::Job;

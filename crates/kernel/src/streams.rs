@@ -5,9 +5,10 @@
 /// defines another one: the largest second-level cache of the machines in NOTES.md.
 pub(crate) const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
 
-/// Limits of processors whose prefetchers fail with many streams: groups that are small enough to
-/// be followed, processed for many pages at a time, with the sums in a quarter of a second-level
-/// cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
+/// Limits of processors whose prefetchers fail with many streams. Groups are small enough to be
+/// followed, and are processed for many pages at a time, with the sums in a quarter of a
+/// second-level cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the
+/// figures.
 pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     most: 13,
     most_apart: 16,

@@ -201,9 +201,9 @@ impl Watch {
         Err(ShardError::Doubt(Doubt { from: at, columns, reason }))
     }
 
-    /// Corrects a stripe with the columns that were wrong in other stripes taken as lost: for
-    /// errors in other columns that leaves more checks than errors at unknown places would. Returns
-    /// true if the stripe is corrected.
+    /// Corrects a stripe; columns that were wrong in other stripes are taken as lost. For errors in
+    /// other columns that leaves more checks than errors at unknown places would. Returns true if
+    /// the stripe is corrected.
     fn correct_without_the_known(
         &mut self,
         codec: &Codec,

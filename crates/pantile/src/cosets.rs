@@ -29,8 +29,8 @@ const SOLVED_POINTS: usize = 4;
 /// The least number of lost columns for which the FFT may take less time than sums of products.
 const LOST_LEAST: usize = 4;
 
-/// Instructions per vector if four columns are lost (AVX-512): for a group with columns in both
-/// halves, for a group with columns in one half, and for all later steps.
+/// Instructions per vector if four columns are lost (AVX-512). In order: for a group with columns
+/// in both halves, for a group with columns in one half, and for all later steps.
 const OF_WHOLE: usize = 13;
 const OF_HALF: usize = 8;
 const OF_STATES: usize = 36;

@@ -500,7 +500,7 @@ impl Choice<'_> {
         }
     }
 
-    /// Threshold accepting, to improve the result of a search that was cut short: one or two
+    /// Threshold accepting, to improve the result of a search that was cut short. One or two
     /// choices are changed at random, and a higher cost is accepted up to a threshold that falls to
     /// zero. The seed is fixed: same request, same plan.
     fn improve(&mut self, start: &[u64]) {

@@ -81,9 +81,9 @@ impl Blocks {
     }
 
     /// Returns the test that costs less per set in a walk over sets of `lost` columns, with its
-    /// cost: the mean over a few sets drawn with a fixed seed. It is `None` if no set was decided
-    /// within `most` steps, half of them for each test. The second value is the number of steps
-    /// that this measurement took.
+    /// cost. The cost is the mean over a few sets drawn with a fixed seed. The result is `None` if
+    /// no set was decided within `most` steps, half of them for each test. The second value is the
+    /// number of steps that this measurement took.
     pub(crate) fn cheaper_test(&self, lost: usize, most: u64) -> (Option<(TestKind, u64)>, u64) {
         const SETS: u64 = 8;
         // If one set takes this many steps, no second set is measured.

@@ -89,7 +89,7 @@ impl Planner {
         })
     }
 
-    /// Returns a lower bound on the number of columns that must return, by counting: if all lost
+    /// Returns a lower bound on the number of columns that must return, by counting. If all lost
     /// cells are wanted, no more cells can stay lost than there are equations.
     fn back_least(&self, request: &Request<'_>, lost: &[usize]) -> usize {
         let wanted = CellSet::of_cells(self.code(), request.wanted);

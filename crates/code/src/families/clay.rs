@@ -1,5 +1,5 @@
-//! Clay codes as Ceph's plug-in `clay` writes them: MDS, and one lost column is repaired from 1/q
-//! of each of d other columns, q = d - k + 1.
+//! Clay codes as Ceph's plug-in `clay` writes them. They are MDS, and repair one lost column from
+//! 1/q of each of d other columns, q = d - k + 1.
 //!
 //! A column has q^t elements, one for each *plane* z = (z_0, .., z_{t-1}), with digits in base q,
 //! z_0 the most significant. There are q t nodes: k of data, nu = -(k + m) mod q virtual nodes

@@ -28,8 +28,9 @@ pub(super) const FAMILY: Family = Family {
 
 const WORD: usize = 8;
 
-/// For each data column except the first, whose permutation is the identity: its element in rows 0
-/// to 7 of Q, one octal digit each; then the row of Q with a second element, and that element.
+/// The matrices of all data columns except the first, whose matrix is the identity. Each has the
+/// element in rows 0 to 7 of Q, one octal digit each; then the row of Q with a second element, and
+/// that element.
 const MATRICES: [(u32, usize, usize); WORD - 1] = [
     (0o73026154, 4, 7),
     (0o62407315, 1, 3),

@@ -410,8 +410,8 @@ impl Prices {
         prices
     }
 
-    /// Returns the update cost of a choice, up to a constant of the group: the number of parity
-    /// cells that change with each data cell, summed over the data cells.
+    /// Returns the update cost of a choice, up to a constant of the group. It is the number of
+    /// parity cells that change with each data cell, summed over the data cells.
     fn of(&self, choice: &[usize]) -> i64 {
         let combinations = self.solve(choice);
         let mut price = 0;

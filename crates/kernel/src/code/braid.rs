@@ -50,7 +50,7 @@ impl Vectors {
     }
 }
 
-/// The most sums and terms for which the code fits a 32 KiB instruction cache: it takes 45 bytes
+/// The most sums and terms for which the code fits a 32 KiB instruction cache. Code takes 45 bytes
 /// per buffer, and most buffers are terms of two sums. Streaming code takes 65 to 70 bytes, and
 /// does not fit from about 480 buffers on (at most 42 KB); but it waits for memory anyway.
 const TERMS_MOST: usize = 1280;

@@ -85,8 +85,8 @@ impl SumGraph<'_> {
 }
 
 /// Moves sums of a component to the other side as long as this raises the number of buffers that
-/// are in a sum of each side: a local maximum cut. If two sides suffice, no sum moves, and each
-/// buffer is met once.
+/// are in a sum of each side. The result is a local maximum cut. If two sides suffice, no sum
+/// moves, and each buffer is met once.
 ///
 /// Cost: each move meets one buffer more, so there are no more moves than shared buffers.
 fn cut(neighbours: &[Vec<usize>], component: &[usize], side: &mut [Option<bool>]) {

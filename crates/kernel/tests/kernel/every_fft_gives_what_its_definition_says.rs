@@ -1,5 +1,5 @@
 //! Claim: for every additive FFT, length, alignment and store policy, every tier of this machine
-//! writes the bytes that the definition gives, and no other byte; an invalid FFT is refused.
+//! writes the bytes that the definition gives, and no other byte. An invalid FFT is refused.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]

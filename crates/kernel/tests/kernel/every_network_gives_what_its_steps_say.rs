@@ -1,5 +1,5 @@
 //! Claim: for every network, length, alignment and store policy, every tier of this machine writes
-//! the bytes that its steps give if each runs on whole columns, and no other byte; an invalid
+//! the bytes that its steps give if each runs on whole columns, and no other byte. An invalid
 //! network is refused.
 
 // Miri has no tier to compare with, and is slow with the portable one.

@@ -1,5 +1,5 @@
 //! Claim: on columns of packets, every program and every update on every tier of this machine
-//! writes the same bytes as the portable tier on contiguous buffers, and no other byte; invalid
+//! writes the same bytes as the portable tier on contiguous buffers, and no other byte. Invalid
 //! columns are refused.
 
 // Miri has no tier to compare with.

@@ -1,5 +1,5 @@
-//! Claim: data split into shards are joined again with as many shards lost as the code tolerates;
-//! streams give the same shards as stripes; a changed byte is detected; buffers that are not a
+//! Claim: data split into shards are joined again with as many shards lost as the code tolerates.
+//! Streams give the same shards as stripes; a changed byte is detected; buffers that are not a
 //! stripe are refused, and nothing is changed.
 
 use crate::common::*;

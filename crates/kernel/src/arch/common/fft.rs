@@ -8,8 +8,9 @@ pub(crate) const ROWS: u8 = 2;
 pub(crate) const ROWS_AND_LEFT: u8 = 3;
 
 /// Defines `fft::<C, STORES, FINISH>` and `fft8::<C, STORES, FINISH>`,
-/// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each
-/// column, then of single vectors, then of the last bytes. `live` is as in [`define_change`].
+/// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points. They make visits of C vectors
+/// of each column, then of single vectors, then of the last bytes. `live` is as in
+/// [`define_change`].
 macro_rules! define_fft {
     ($again:path, $load_column:path, $store:path; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
         define_fft!(@visits fft, fft_visit, $feature, $coefficient, $live, $whole, |$left| $rest);

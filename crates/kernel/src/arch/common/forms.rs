@@ -8,8 +8,8 @@ pub(crate) const LINE: usize = crate::packets::LINE_BYTES;
 /// between and above.
 pub(crate) const CACHED: u8 = 0;
 /// Through the cache, for less than a vector, in kernels that also process single whole vectors.
-/// Both are compiled separately, so that whole vectors need no code for parts. Not used where a
-/// mask costs nothing (AVX-512, two vectors and more).
+/// Both are compiled separately, so that whole vectors need no code for parts. Where a mask costs
+/// nothing (AVX-512, two vectors and more), a separate form gains nothing.
 pub(crate) const SHORT: u8 = 3;
 pub(crate) const PAST: u8 = 4;
 

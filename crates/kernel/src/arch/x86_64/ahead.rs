@@ -12,14 +12,15 @@ use super::forms::LINE;
 use crate::code::braid::Braid;
 use crate::code::form::Form;
 
-/// The bytes of a tile over all streams, unless 256 bytes of each stream are more. ¶ Measured with
-/// chunks of 1 MiB and tiles of 256, 512 and 1024 bytes of each stream, as a share of the limit.
-/// AVX-512 on Zen 4: D-Code(7) 0.75, 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14) 0.83, 0.88,
-/// 0.81; D-Code(17) 0.81, 0.69, 0.69; RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70, 0.61.
-/// Sapphire Rapids, D-Code(13), 256 bytes to 2 KiB: 0.97, 0.99, 0.94, 0.90. Without prefetch: 0.77
-/// on Sapphire Rapids and 0.35 on Zen 4. AVX2 on Zen 3: D-Code(13) 0.5, 0.56, 0.45; D-Code(7) 0.66,
-/// 0.6, 0.57. Ice Lake, into the first-level cache, in GB/s: D-Code(13) 10.3, 12.6, 11.5; RDP(14)
-/// 11.8, 14.3, 13.1; D-Code(7) 15.3, 15.9, 14.3.
+/// The bytes of a tile over all streams, unless 256 bytes of each stream are more.
+///
+/// Measured with chunks of 1 MiB and tiles of 256, 512 and 1024 bytes of each stream, as a share of
+/// the limit. AVX-512 on Zen 4: D-Code(7) 0.75, 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14)
+/// 0.83, 0.88, 0.81; D-Code(17) 0.81, 0.69, 0.69; RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70,
+/// 0.61. Sapphire Rapids, D-Code(13), 256 bytes to 2 KiB: 0.97, 0.99, 0.94, 0.90. Without prefetch:
+/// 0.77 on Sapphire Rapids and 0.35 on Zen 4. AVX2 on Zen 3: D-Code(13) 0.5, 0.56, 0.45; D-Code(7)
+/// 0.66, 0.6, 0.57. Ice Lake, into the first-level cache, in GB/s: D-Code(13) 10.3, 12.6, 11.5;
+/// RDP(14) 11.8, 14.3, 13.1; D-Code(7) 15.3, 15.9, 14.3.
 const TILES_BYTES: usize = 96 * 1024;
 
 /// Returns the bytes of each of `streams` streams in a tile: their share of [`TILES_BYTES`], from
@@ -28,8 +29,8 @@ fn tile_bytes(streams: usize) -> usize {
     1 << (TILES_BYTES / streams.max(1)).clamp(256, 1024).ilog2()
 }
 
-/// Returns the tiles that a braid on separate buffers prefetches, and the list of buffers to fetch:
-/// each slice fetches the next tile of its share of the entries. Only buffers that are read before
+/// Returns the tiles that a braid on separate buffers prefetches, and the list of buffers to fetch.
+/// Each slice fetches the next tile of its share of the entries. Only buffers that are read before
 /// they are written are fetched.
 pub(super) fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
     let made = braid.targets();
@@ -41,11 +42,13 @@ pub(super) fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
     (Tile { into: fetched_into(), slices, of_slice, pointers: braid.buffers.len() }, ahead)
 }
 
-/// Returns the cache into which tiles are fetched. ¶ Measured with chunks of 1 MiB, into the
-/// second-level and into the first-level cache. Ice Lake, GB/s: D-Code(13) 10.2 and 12.6; RDP(14)
-/// 11.3 and 14.2; RDP(18) 9.6 and 11.8; with AVX2 11.0 and 13.6, 11.0 and 14.1, 9.2 and 12.6. With
-/// the first-level cache a stripe in the third-level cache loses 2 to 6 %. Sapphire Rapids: 0.94 to
-/// 0.99 of the limit, and 0.81. Other processors were not measured.
+/// Returns the cache into which tiles are fetched.
+///
+/// Measured with chunks of 1 MiB, into the second-level and into the first-level cache. Ice Lake,
+/// GB/s: D-Code(13) 10.2 and 12.6; RDP(14) 11.3 and 14.2; RDP(18) 9.6 and 11.8; with AVX2 11.0 and
+/// 13.6, 11.0 and 14.1, 9.2 and 12.6. With the first-level cache a stripe in the third-level cache
+/// loses 2 to 6 %. Sapphire Rapids: 0.94 to 0.99 of the limit, and 0.81. Other processors were not
+/// measured.
 pub(super) fn fetched_into() -> Level {
     match Kind::of_this_processor() {
         Kind::IceLake => Level::First,
@@ -65,10 +68,10 @@ pub(super) const AHEAD_MOST: usize = 8;
 /// The lines of later packets that the slices of a packet fetch.
 pub(super) struct Ahead {
     /// The lines that the first slice fetches: the column of each, and its offset from the start of
-    /// the column's packets. Two lines of each column alternate. One column after the other is
-    /// slower from memory (Ice Lake, D-Code(13), packets of 128 bytes): encode 11.3 instead of 14.2
-    /// GB/s, two lost columns 13.2 instead of 16.8; with AVX2 11.7 instead of 13.3, and 13.0
-    /// instead of 15.7.
+    /// the column's packets. They are ordered in rounds of two lines of each column. One column
+    /// after the other is slower from memory (Ice Lake, D-Code(13), packets of 128 bytes): encode
+    /// 11.3 instead of 14.2 GB/s, two lost columns 13.2 instead of 16.8; with AVX2 11.7 instead of
+    /// 13.3, and 13.0 instead of 15.7.
     pub(super) lines: Vec<(usize, i32)>,
     /// The bytes by which the fetch offset grows from slice to slice.
     pub(super) step: i32,
@@ -89,7 +92,7 @@ impl Ahead {
     }
 
     /// Returns the lines if each slice fetches whole packets, different from those of the other
-    /// slices: with S slices, the first fetches rows 0, S, 2 S and so on, the second rows 1, S + 1,
+    /// slices. With S slices, the first fetches rows 0, S, 2 S and so on, the second rows 1, S + 1,
     /// 2 S + 1. So memory is read in runs of several lines, although a slice processes only a line
     /// or two of each packet. If most rows of a block of S rows are not read, none of the block is
     /// fetched.
@@ -111,14 +114,15 @@ impl Ahead {
     }
 
     /// Returns the lines if each slice fetches a part of the column, in order, up to the last row
-    /// that is read in any column; the hardware prefetcher then follows. Zen 3 drops fetches that
+    /// that is read in any column. The hardware prefetcher then follows. Zen 3 drops fetches that
     /// it has no room for (a loop of fetches alone runs at 40 to 55 GB/s, of loads at 17 to 20),
-    /// but follows 13 streams of ascending lines well. ¶ Measured with D-Code(13) from memory,
-    /// staggered, on a busy host, in GB/s; two runs of encode, then two runs with two lost columns.
-    /// Packets of 128 bytes: whole packets two ahead 8.0 and 8.5, 6.9 and 7.7; one ahead 9.5 and
-    /// 11.5, 7.5 and 7.7; parts 10.9 and 11.5, 9.7 and 10.3. Packets of 512 bytes: two ahead 7.7
-    /// and 8.5, 5.1 and 6.2; one ahead 9.3 and 7.9, 6.8 and 7.6; parts 11.0 and 9.4, 8.4 and 7.0.
-    /// The limit is 14 to 22. Loads instead of fetches are not better.
+    /// but follows 13 streams of ascending lines well.
+    ///
+    /// Measured with D-Code(13) from memory, staggered, on a busy host, in GB/s; two runs, each of
+    /// encode and of two lost columns. Packets of 128 bytes: whole packets two ahead 8.0 and 8.5,
+    /// 6.9 and 7.7; one ahead 9.5 and 11.5, 7.5 and 7.7; parts 10.9 and 11.5, 9.7 and 10.3. Packets
+    /// of 512 bytes: two ahead 7.7 and 8.5, 5.1 and 6.2; one ahead 9.3 and 7.9, 6.8 and 7.6; parts
+    /// 11.0 and 9.4, 8.4 and 7.0. The limit is 14 to 22. Loads instead of fetches are not better.
     fn parts(form: Form, slice: Slice, columns: &Columns) -> (Vec<(usize, usize)>, usize) {
         let slices = columns.packet_bytes / slice.bytes();
         let is_read = rows_read(form, columns);

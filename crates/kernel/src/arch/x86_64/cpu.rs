@@ -94,8 +94,8 @@ pub(super) fn few_streams() -> Option<FewStreams> {
     }
 }
 
-/// The footprint above which outputs are stored past the cache under `Stores::Auto`: the largest
-/// second-level cache of the measured machines, or that of this processor if stores to its
+/// The footprint above which outputs are stored past the cache under `Stores::Auto`. It is the
+/// largest second-level cache of the measured machines, or that of this processor if stores to its
 /// third-level cache are as slow as to memory.
 pub(crate) fn streaming_footprint_bytes() -> usize {
     match Kind::of_this_processor() {

@@ -204,7 +204,7 @@ pub(crate) struct PacketCode {
 }
 
 impl PacketCode {
-    /// Compiles a form; `None` as [`Code::new`], and also if packets are not whole slices, or if a
+    /// Compiles a form. `None` as [`Code::new`], and also if packets are not whole slices, or if a
     /// column is so long that an instruction cannot address its last buffer.
     pub(crate) fn new(form: Form, packets: &Packets) -> Option<PacketCode> {
         if !packets.bytes().is_multiple_of(form.slice().bytes()) {

@@ -34,8 +34,8 @@ pub fn first_unpainted(bytes: &[u8], at: usize) -> Option<usize> {
     (period..bytes.len()).find(|i| bytes[*i] != ((i + at) % 251) as u8)
 }
 
-/// Returns the number of buffers and the steps of a zig-zag, as in a double recovery: row and
-/// column sums of a square in turn, where each also adds the sum before it.
+/// Returns the number of buffers and the steps of a zig-zag, as in a double recovery. It has row
+/// and column sums of a square in turn, where each also adds the sum before it.
 pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     let data = side * side;
     let steps = (0..links)
