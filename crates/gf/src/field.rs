@@ -10,7 +10,7 @@ pub const POLYNOMIAL: u16 = 0x11d;
 /// The number of non-zero elements, which is the order of [`ALPHA`].
 pub const ORDER: usize = 255;
 
-/// The generator a = x = 0x02 that RAID-6's Q is made of.
+/// The generator a = x = 0x02, whose powers are the coefficients of RAID-6's Q.
 pub const ALPHA: Gf = Gf(2);
 
 /// An element of GF(2^8). Addition is XOR, so every element is its own negative.

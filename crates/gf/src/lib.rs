@@ -1,4 +1,4 @@
-//! Arithmetic you can hold next to a textbook: GF(2^8), matrices, rank and inverse; n over k.
+//! Arithmetic in textbook form: GF(2^8), matrices, rank and inverse, and binomial coefficients.
 //!
 //! The field is F2[x] / (x^8 + x^4 + x^3 + x^2 + 1), polynomial 0x11d, the field of Linux RAID-6
 //! and of every code in Pantile. Its generator is a = x = 0x02, of order 255.

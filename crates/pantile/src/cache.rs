@@ -110,7 +110,7 @@ mod tests {
         let third = get(&cache, 2, 1);
         assert_eq!((cache.find(&0).is_none(), cache.find(&1).is_none(), cache.bytes()), (true, true, 1));
         assert!(Arc::ptr_eq(&third, &get(&cache, 2, 1)));
-        // A value larger than the bound is kept alone.
+        // A value larger than the bound is stored as the only value.
         let large = get(&cache, 3, 500);
         assert!(Arc::ptr_eq(&large, &get(&cache, 3, 500)) && cache.find(&2).is_none());
         get(&cache, 4, 1);

@@ -1,5 +1,5 @@
-//! Detects, from the equations, codes whose parities are made of powers. Horner's rule encodes and
-//! decodes them; one or two lost columns are computed as sums, without a plan.
+//! Detects, from the equations, codes whose parities have powers as coefficients. Horner's rule
+//! encodes and decodes them; one or two lost columns are computed as sums, without a plan.
 //!
 //! Such a code has d = 2 or 3 rows, data columns 0 .. k - 1 and four parity columns. Parity p of
 //! column i is G_p^i, a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over
@@ -19,7 +19,7 @@ const PARITIES: usize = 4;
 /// columns, 0.25 and 0.23 with states; for four columns 0.12, and 0.17 with states.
 const SUMMED_MOST: usize = 2;
 
-/// The matrices whose powers a code is made of.
+/// The matrices whose powers are the coefficients of a code.
 #[derive(Debug)]
 pub(crate) struct Plank {
     planes: usize,
@@ -30,7 +30,8 @@ pub(crate) struct Plank {
 }
 
 impl Plank {
-    /// `None` if the code is not made of powers. Cost: one pass over its generator.
+    /// `None` if the coefficients of the code are not such powers. Cost: one pass over its
+    /// generator.
     pub(crate) fn of(code: &Code) -> Option<Plank> {
         let planes = code.rows_max();
         let data_columns = code.columns().checked_sub(PARITIES).filter(|&k| k > 1)?;

@@ -90,7 +90,7 @@ pub struct Certificate {
     pub columns: usize,
     /// Level by level from one lost column, up to the first at which no set survives.
     pub levels: Vec<Level>,
-    /// The smallest fatal sets, ascending, up to the number asked for.
+    /// The smallest fatal sets, ascending, at most as many as the options request.
     pub fatal: Vec<Vec<usize>>,
     /// The number of fatal sets of the smallest size (for a sample: of those drawn).
     pub fatal_count: u64,

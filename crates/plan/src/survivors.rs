@@ -56,7 +56,7 @@ impl Survivors {
             return true;
         }
         let cells = |&device: &usize| self.blocks.rows(device);
-        // In the first turn each device holds the column of its number.
+        // In the first turn each device stores the column with its number.
         let is_hopeless = devices.iter().map(cells).sum::<usize>() > self.blocks.equations();
         !is_hopeless && self.blocks.placed(TestKind::Sparse, self.placement).first_fatal(devices, 0).is_none()
     }

@@ -10,8 +10,9 @@
 //! - X_j without row -j is a permutation that lacks column j, and row -j has column j and one more
 //!   entry: the determinant is 1.
 //! - Read row r of X_i + X_j as an edge from r + i to r + j. The nodes are the numbers mod p;
-//!   column 0 of the matrix does not exist. Row 0, which is not there, would be the edge from i to
-//!   j; the others are a path from i to j through all numbers, so as a matrix they have determinant
+//!   column 0 of the matrix does not exist. A row 0, which does not exist, would be the edge from i
+//!   to j; the others are a path from i to j through all numbers, so as a matrix they have
+//!   determinant
 //!   1. There remain the sums j + j/2 in row -j and i + i/2 in row -i.
 //! - i = 0: column 0 is the end of the path, where row -j is. The inverse takes row -j to all
 //!   columns together, and of these the sum of two is 0: the determinant stays 1.

@@ -8,7 +8,7 @@
 //! including the row parity in the diagonals instead. The proof is a zigzag as for RDP, after S is
 //! computed as the XOR of all cells of both parity disks.
 //!
-//! Fewer disks: the highest data disks are left out (`parts/chains.rs`), for any number from 3 on.
+//! Fewer disks: the highest data disks are removed (`parts/chains.rs`), for any number from 3 on.
 //!
 //! Source: M. Blaum, J. Brady, J. Bruck, J. Menon, "EVENODD: an efficient scheme for tolerating
 //! double disk failures in RAID architectures" (IEEE Trans. Computers 44, 1995).

@@ -18,8 +18,8 @@
 //!   without the rows and the columns of both. Without the two edges the circle is two paths, and
 //!   the minor is 1 if each path has lost one node. Count in steps of d from i/2. The edges are 0
 //!   to 1 and (w - 1)/2 to (w + 1)/2, and the paths are 1 .. (w - 1)/2 and (w + 1)/2 .. w. The
-//!   columns i/2 - 1 and j/2 - 1 are at s = -1/d and at s + (w + 1)/2. From any s but 0, so many
-//!   steps lead from one path to the other.
+//!   columns i/2 - 1 and j/2 - 1 are at s = -1/d and at s + (w + 1)/2. From any s except 0,
+//!   (w + 1)/2 steps lead from one path to the other.
 //!
 //! Source: J. S. Plank, "The RAID-6 Liberation codes" (FAST 2008); Jerasure 2, liberation.c.
 

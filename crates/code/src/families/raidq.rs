@@ -1,5 +1,6 @@
-//! RAIDq: three or four parities made of powers, P_p = sum of g_p^i D_i, so that encoding is
-//! Horner's rule with a few fixed multipliers, and the first two parities stay RAID-6's P and Q.
+//! RAIDq: three or four parities with powers as coefficients, P_p = sum of g_p^i D_i, so that
+//! encoding is Horner's rule with a few fixed multipliers, and the first two parities stay RAID-6's
+//! P and Q.
 //!
 //! | form | generators | data columns up to |
 //! | --- | --- | --- |

@@ -269,7 +269,8 @@ pub(super) mod tests {
 
     #[test]
     fn rows_made_by_the_code_are_not_fetched() {
-        // Columns of two rows. The third is made of the first two, and the fourth of the third.
+        // Columns of two rows. The third is computed from the first two, and the fourth from the
+        // third.
         let steps = [(4, vec![0, 2]), (5, vec![1, 3]), (6, vec![4, 0, 1, 2]), (7, vec![5, 4, 1, 0])];
         let sums = SharedSums::new(&steps);
         let braid =
