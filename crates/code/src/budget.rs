@@ -1,4 +1,4 @@
-//! Limit on the work for reading the text of a code.
+//! A limit on the work of reading the text of a code.
 //!
 //! Work is counted in products of two symbols and never timed: the same text is read or refused on
 //! every machine, however busy the machine is. Options and messages count it in steps of about a
@@ -6,33 +6,32 @@
 
 use std::fmt;
 
-/// Work left for reading codes that other people wrote.
+/// The work that remains for reading code texts from untrusted sources.
 ///
-/// One budget may be handed from text to text, so that many texts together cost no more than one
-/// may.
+/// One budget can be passed from text to text; it then limits the work of all of them together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     steps: u64,
     left_products: u64,
 }
 
-/// Refusal to read a text to its end: it needs more work than allowed.
+/// An error: reading a text needs more work than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overspent {
-    /// Task that ran out of work.
+    /// The task that needs more work.
     pub what: &'static str,
     /// The steps that were allowed for everything that shares the budget.
     pub allowed_steps: u64,
-    /// Number of steps that is enough for any content of the text.
+    /// A number of steps that is enough whatever the text contains.
     pub suffices_steps: u64,
 }
 
 impl Budget {
-    /// Default allowance: less than a second on a slow machine.
+    /// The default number of steps: less than a second on a slow machine.
     pub const DEFAULT_STEPS: u64 = 1_000_000;
 
-    /// A product with its sum takes 0.5 to 1.5 ns where the matrix fits a cache, and up to 5 ns
-    /// where it does not and the machine is busy with something else.
+    /// The products per step. A product with its sum takes 0.5 to 1.5 ns if the matrix fits a
+    /// cache, and up to 5 ns on a busy machine if it does not.
     pub const PRODUCTS_PER_STEP: u64 = 200;
 
     /// Returns a budget of `steps` steps.
@@ -40,10 +39,10 @@ impl Budget {
         Budget { steps, left_products: steps.saturating_mul(Budget::PRODUCTS_PER_STEP) }
     }
 
-    /// Takes the cost of something before it is done.
+    /// Subtracts the cost of a task before the task is done.
     ///
-    /// Errors: the rest of the budget does not cover it. `at_most` is the cost of the whole work at
-    /// most, for the advice.
+    /// Errors: the remaining budget does not cover it. `at_most` is the most that the whole work
+    /// can cost; the error message advises it.
     pub(crate) fn spend(&mut self, what: &'static str, products: u64, at_most: u64) -> Result<(), Overspent> {
         match self.left_products.checked_sub(products) {
             Some(left) => {

@@ -1,4 +1,4 @@
-//! The value itself: cells, user order, equations.
+//! The code itself: its cells, user order and equations.
 
 use crate::custom::{self, CELLS_MAX, MATRIX_SYMBOLS_MAX, PROOF_WORK_MAX, TEXT_LEN_BYTES_MAX};
 use crate::parts::{MOST_COLUMNS, tolerance};
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Cell {
     /// The row within the column.
     pub row: usize,
-    /// The column: one device.
+    /// The column, which one device stores.
     pub column: usize,
 }
 
@@ -23,12 +23,12 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The number of a cell, counted column by column: the cells of one column are consecutive.
+/// The index of a cell, counted column by column: the cells of one column are consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CellIndex(pub u32);
 
 impl CellIndex {
-    /// The number as an index into a per-cell table.
+    /// Returns the index as a `usize`, for per-cell tables.
     pub fn usize(self) -> usize {
         self.0 as usize
     }
@@ -53,46 +53,45 @@ impl Equation {
     }
 }
 
-/// Physical unit that a column stands for.
+/// The physical unit that stores a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnRole {
     /// An ordinary device.
     Device,
     /// A small add-on of another column's device (RAIDP's Lstor), which fails separately.
     AddOn {
-        /// The column whose device it belongs to.
+        /// The column to whose device the add-on belongs.
         of: usize,
     },
 }
 
-/// Loss tolerance that the construction promises; proofs and law suites check it.
+/// The tolerance that the construction promises; proofs and law suites check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Any so many columns can be lost.
+    /// The number of columns that can be lost, whichever they are.
     pub tolerance: usize,
-    /// True if the redundancy is exactly the rows of `tolerance` columns, which is the least
-    /// possible.
+    /// True if the redundancy has exactly the size of `tolerance` columns, the least possible.
     pub mds: bool,
 }
 
-/// Permission of a code to hold user data.
+/// The purpose of a code: whether it may store user data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It keeps its claim.
+    /// The code may store data.
     Storage,
-    /// It is here to be studied and proved, and must not store anything, for this reason.
+    /// The code is provided for study and proofs only and must not store data, for this reason.
     ///
     /// Such a code encodes like any other so that it can be studied. Programs that store data
     /// refuse it ([`Code::check_stores`]).
     Study(&'static str),
 }
 
-/// A code that is only here to be studied.
+/// An error: the code is provided for study only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StudyOnly {
-    /// Its spec.
+    /// The spec of the code.
     pub spec: String,
-    /// Why.
+    /// The reason why it must not store data.
     pub reason: &'static str,
 }
 
@@ -105,18 +104,18 @@ impl fmt::Display for StudyOnly {
 
 impl std::error::Error for StudyOnly {}
 
-/// Repair of one lost column from parts of others, if the construction has one.
+/// The repair of one lost column from parts of other columns.
 ///
 /// The planner computes the plan from the equations, so a wrong entry yields no plan, never a wrong
 /// one. The entry is not part of the code's identity: fingerprint and equality ignore it, and a
 /// code file does not carry it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialRepair {
-    /// The rows to read of each column that helps, ascending.
+    /// The rows to read of each helper, ascending.
     pub rows: Vec<usize>,
     /// Number of helper columns.
     pub helpers: usize,
-    /// These are among them.
+    /// Columns that must be among the helpers.
     pub among: Vec<usize>,
 }
 
@@ -153,19 +152,18 @@ const NOT_DATA: u32 = u32::MAX;
 impl Code {
     /// The canonical text form; [`Code::parse`] reads it back to an equal code.
     ///
-    /// A code file's is `custom:NAME-FINGERPRINT`, which identifies the code but does not define
-    /// it.
+    /// The spec of a code file is `custom:NAME-FINGERPRINT`, which identifies the code but does not
+    /// define it.
     pub fn spec(&self) -> &str {
         &self.inner.spec
     }
 
-    /// The family's name, `custom` for a code file.
+    /// The name of the family; `custom` for a code file.
     pub fn family(&self) -> &'static str {
         self.inner.family
     }
 
-    /// The whole text of a code file, from which alone the code can be made again; `None` for a
-    /// named code.
+    /// The whole text of the code file, which defines the code completely; `None` for a named code.
     pub fn definition(&self) -> Option<&str> {
         self.inner.definition.as_deref()
     }
@@ -190,8 +188,8 @@ impl Code {
         self.inner.rows_max
     }
 
-    /// True if all columns are devices with the same number of rows, so that they can change
-    /// places.
+    /// True if all columns are devices with the same number of rows, so that they can be
+    /// interchanged.
     pub fn columns_are_interchangeable(&self) -> bool {
         (0..self.columns()).all(|c| self.rows(c) == self.rows(0) && self.role(c) == ColumnRole::Device)
     }
@@ -237,12 +235,13 @@ impl Code {
             .then(|| CellIndex(self.inner.offsets[cell.column] + cell.row as u32))
     }
 
-    /// The data cells in user order: element i of the user's data lies in the i-th of them.
+    /// The data cells in user order: element i of the user's data is stored in the i-th of these
+    /// cells.
     pub fn data(&self) -> &[CellIndex] {
         &self.inner.data
     }
 
-    /// The place of a cell in user order, `None` for parity.
+    /// The index of a cell in user order, `None` for parity.
     pub fn data_position(&self, index: CellIndex) -> Option<usize> {
         let position = self.inner.positions[index.usize()];
         (position != NOT_DATA).then_some(position as usize)
@@ -273,17 +272,18 @@ impl Code {
         &self.inner.purpose
     }
 
-    /// Returns the scheme that the spec is easily mistaken for, if there is one.
+    /// Returns the text about another scheme with which the spec is easily confused, if there is
+    /// one.
     pub fn remark(&self) -> Option<&str> {
         self.inner.remark.as_deref()
     }
 
-    /// Repair of a column from parts of others; `None` where the construction does not say.
+    /// Returns the repair of a column from parts of others; `None` if the construction names none.
     pub fn partial_repair(&self, column: usize) -> Option<&PartialRepair> {
         self.inner.partial_repairs.get(column)?.as_ref()
     }
 
-    /// Refuses a code that must not store data. Every program that stores data calls it.
+    /// Returns an error if the code must not store data. Every program that stores data calls this.
     pub fn check_stores(&self) -> Result<(), StudyOnly> {
         match self.inner.purpose {
             Purpose::Storage => Ok(()),
@@ -314,7 +314,7 @@ impl Code {
 
     /// A digest of shape, user order and equations: equal codes have equal fingerprints.
     ///
-    /// FNV-1a over 64 bits: it tells constructions apart, it does not resist an adversary.
+    /// FNV-1a over 64 bits: it distinguishes constructions, but an attacker can forge it.
     pub fn fingerprint(&self) -> u64 {
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let mut take = |value: u32| {
@@ -358,15 +358,16 @@ impl fmt::Display for Code {
     }
 }
 
-/// Reason why equations were not solved for the parity cells.
+/// The reason why the equations were not solved for the parity cells.
 enum Unsolved {
-    /// They do not determine them: the rank found.
+    /// The equations do not determine the parity cells. The rank that was found.
     Rank(usize),
-    /// It costs more than was allowed.
+    /// The solution costs more than allowed.
     Overspent(Overspent),
 }
 
-/// Solves the equations for the parity cells. Every addition of rows is paid before it is done.
+/// Solves the equations for the parity cells. The cost of each row addition is taken from the
+/// budget first.
 fn solve_parity(code: &Code, budget: &mut Budget) -> Result<Matrix, Unsolved> {
     let (parity, data) = (code.parity(), code.data());
     let mut place = vec![0usize; code.cell_count()];
@@ -411,7 +412,7 @@ fn solve_parity(code: &Code, budget: &mut Budget) -> Result<Matrix, Unsolved> {
             }
             spend(if is_dense { width } else { support.len() }).map_err(Unsolved::Overspent)?;
             if is_dense {
-                // A table of 256 products is made once per row, and looked into without a branch.
+                // A table of 256 products is made once per row; each look-up needs no branch.
                 let times: [Gf; 256] = std::array::from_fn(|x| factor * Gf(x as u8));
                 row.iter_mut().zip(&own).for_each(|(x, &y)| *x += times[usize::from(y.0)]);
             } else {
@@ -432,17 +433,15 @@ const BUILT_CELLS_MAX: usize = 1 << 24;
 /// use pantile_code::CodeBuilder;
 /// use pantile_gf::Gf;
 ///
-/// // Two data columns, their XOR, and a sum that tells them apart.
-/// let mut code = CodeBuilder::uniform(4, 1);
-/// code.define_xor((0, 2), [(0, 0), (0, 1)]);
-/// code.define((0, 3), [((0, 0), Gf(1)), ((0, 1), Gf(2))]);
-/// let code = code.finish_checked("mine")?;
-/// assert_eq!((code.data().len(), code.claim().tolerance), (2, 2));
-/// # Ok::<(), pantile_code::CodeError>(())
+/// // Two data columns, their XOR, and a sum with different coefficients. let mut code =
+/// CodeBuilder::uniform(4, 1); code.define_xor((0, 2), [(0, 0), (0, 1)]); code.define((0, 3), [((0,
+/// 0), Gf(1)), ((0, 1), Gf(2))]); let code = code.finish_checked("mine")?;
+/// assert_eq!((code.data().len(), code.claim().tolerance), (2, 2)); # Ok::<(),
+/// pantile_code::CodeError>(())
 /// ```
 ///
-/// An element that does not fit the shape is noted and not added: [`CodeBuilder::finish_checked`]
-/// reports the first one.
+/// A cell outside the shape is recorded and not added: [`CodeBuilder::finish_checked`] reports the
+/// first one.
 pub struct CodeBuilder {
     offsets: Vec<u32>,
     roles: Vec<ColumnRole>,
@@ -452,10 +451,10 @@ pub struct CodeBuilder {
     equations: Vec<Equation>,
     purpose: Purpose,
     remark: Option<String>,
-    /// For each column, or empty.
+    /// The partial repair of each column; empty if there is none.
     partial_repairs: Vec<Option<PartialRepair>>,
     version: u16,
-    /// The first thing that did not fit.
+    /// The first fault that was recorded.
     fault: Option<FileFault>,
 }
 
@@ -465,12 +464,14 @@ impl CodeBuilder {
         CodeBuilder::shaped(columns, std::iter::repeat_n(rows, columns))
     }
 
-    /// One column per entry, each with that many rows.
+    /// Begins a code with one column per entry of `rows`, each with that many rows, all of them
+    /// devices.
     pub fn ragged(rows: &[usize]) -> CodeBuilder {
         CodeBuilder::shaped(rows.len(), rows.iter().copied())
     }
 
-    /// A shape that is too large has no columns, and a fault.
+    /// Begins a code with this shape. If the shape is too large, the code has no columns and a
+    /// fault is recorded.
     fn shaped(columns: usize, rows: impl Iterator<Item = usize>) -> CodeBuilder {
         let mut offsets = vec![0u32];
         let mut given = 0usize;
@@ -529,7 +530,7 @@ impl CodeBuilder {
         self.fault.get_or_insert(fault);
     }
 
-    /// Makes a cell parity: cell = sum of coefficient * cell over `terms`.
+    /// Makes a cell parity, by the equation: `parity` = sum of coefficient * cell over `terms`.
     ///
     /// Terms may repeat a cell (their coefficients add up) and may name other parity cells.
     pub fn define(&mut self, parity: (usize, usize), terms: impl IntoIterator<Item = ((usize, usize), Gf)>) {
@@ -538,13 +539,13 @@ impl CodeBuilder {
         self.equation(one.chain(terms));
     }
 
-    /// [`CodeBuilder::define`] with every coefficient 1.
+    /// Works like [`CodeBuilder::define`], with every coefficient 1.
     pub fn define_xor(&mut self, parity: (usize, usize), cells: impl IntoIterator<Item = (usize, usize)>) {
         self.define(parity, cells.into_iter().map(|cell| (cell, Gf::ONE)));
     }
 
-    /// Makes a cell parity without an equation of its own; [`CodeBuilder::equation`] must determine
-    /// it.
+    /// Makes a cell parity without adding an equation; equations by [`CodeBuilder::equation`] must
+    /// determine it.
     pub fn parity_cell(&mut self, parity: (usize, usize)) {
         let Some(index) = self.find_or_note(parity) else { return };
         match std::mem::replace(&mut self.is_parity[index.usize()], true) {
@@ -571,7 +572,7 @@ impl CodeBuilder {
         self.equations.push(Equation { terms });
     }
 
-    /// Sets the user order; without it, row-major over the data cells.
+    /// Sets the user order. The default is row-major over the data cells.
     pub fn user_order(&mut self, cells: impl IntoIterator<Item = (usize, usize)>) {
         let order: Vec<CellIndex> = cells.into_iter().filter_map(|cell| self.find_or_note(cell)).collect();
         self.order = Some(order);
@@ -586,50 +587,49 @@ impl CodeBuilder {
         }
     }
 
-    /// Says that this code must not store, for a reason; see [`Purpose::Study`].
+    /// Marks this code as one that must not store data, with the reason; see [`Purpose::Study`].
     pub fn study_only(&mut self, reason: &'static str) {
         self.purpose = Purpose::Study(reason);
     }
 
-    /// Sets the scheme that the spec could be mistaken for; see [`Code::remark`].
+    /// Sets the text about a scheme with which the spec could be confused; see [`Code::remark`].
     pub(crate) fn remark(&mut self, text: String) {
         self.remark = Some(text);
     }
 
-    /// Says how a column follows from parts of others.
+    /// Sets how a column is repaired from parts of others.
     pub(crate) fn partial_repair(&mut self, column: usize, repair: PartialRepair) {
         self.partial_repairs.resize(self.roles.len(), None);
         self.partial_repairs[column] = Some(repair);
     }
 
-    /// The finished code of a user, checked and proven as a code file is
-    /// ([`custom`](crate::custom)): its family is `custom`, its spec `custom:NAME-FINGERPRINT`, and
-    /// its [`Code::definition`] the file that it could be read from.
+    /// Returns the finished code of a user, checked and proven like a code file
+    /// ([`custom`](crate::custom)). Its family is `custom`, its spec is `custom:NAME-FINGERPRINT`,
+    /// and its [`Code::definition`] is the text of a code file that defines it.
     ///
     /// Roles of columns and the purpose are not in that file; only this value has them. Errors:
-    /// [`CodeError::Built`] with the first thing that did not fit; equations that do not determine
-    /// the parity cells; a name or a size that a code file cannot have. Nothing is built. Cost: as
+    /// [`CodeError::Built`] with the first fault of shape; equations that do not determine the
+    /// parity cells; a name or a size that a code file cannot have. Cost: that of
     /// [`Code::from_text`].
     pub fn finish_checked(self, name: &str) -> Result<Code, CodeError> {
         self.checked(name, None, &mut Budget::default()).map_err(|fault| CodeError::Built { fault })
     }
 
-    /// The finished code of a family whose construction is known to be right: neither the claim nor
-    /// the rank of the equations is looked at. Any other code is for
-    /// [`CodeBuilder::finish_checked`].
+    /// Returns the finished code of a family whose construction is known to be right: neither the
+    /// claim nor the rank of the equations is checked. Use [`CodeBuilder::finish_checked`] for any
+    /// other code.
     ///
-    /// Panics if an element did not fit the shape, or if the user order is not exactly the data
-    /// cells. If the equations do not determine the parity cells, [`Code::generator`] panics later,
-    /// and every encoder with it. A false MDS claim makes recoveries panic. All of these are faults
-    /// of the family, not of a user.
+    /// Panics if a cell was outside the shape, or if the user order is not exactly the data cells.
+    /// If the equations do not determine the parity cells, [`Code::generator`] panics later, and
+    /// every encoder with it. A false MDS claim makes recoveries panic. All of these are faults of
+    /// the family, not of a user.
     pub fn finish(self, spec: impl Into<String>, family: &'static str, claim: Claim) -> Code {
         self.assemble(spec.into(), family, None, claim)
     }
 
-    /// The finished code of a family whose tolerance is counted from the equations rather than
-    /// known.
+    /// Returns the finished code of a family whose tolerance is counted from the equations.
     ///
-    /// It is MDS exactly if the redundancy is the rows of as many columns.
+    /// The code is MDS exactly if the redundancy has the size of as many columns as the tolerance.
     pub(crate) fn finish_proven(
         self,
         spec: String,
@@ -643,7 +643,7 @@ impl CodeBuilder {
         Code { inner: Arc::new(inner) }
     }
 
-    /// Works like [`CodeBuilder::finish_checked`], for a code that has its definition.
+    /// Works like [`CodeBuilder::finish_checked`], for a code that may already have its definition.
     pub(crate) fn checked(
         self,
         name: &str,
@@ -683,7 +683,7 @@ impl CodeBuilder {
         Ok(code)
     }
 
-    /// The limits of code files.
+    /// Checks the limits of code files.
     pub(crate) fn check_limits(&self) -> Result<(), FileFault> {
         let (cells, parity) = (self.is_parity.len(), self.parity.len());
         most("the number of columns", self.roles.len(), MOST_COLUMNS)?;
@@ -698,7 +698,7 @@ impl CodeBuilder {
         most("the number of parity cells times cells", solved, MATRIX_SYMBOLS_MAX)
     }
 
-    /// Refuses a user order that is not every data cell exactly once, and no parity.
+    /// Returns an error unless the user order has every data cell exactly once and no parity cell.
     pub(crate) fn check_order(&self) -> Result<(), FileFault> {
         let Some(order) = &self.order else { return Ok(()) };
         let place = |index: usize| {

@@ -1,4 +1,4 @@
-//! A user's own code: a short text file of shape and equations.
+//! Code files: a user defines a code in a short text file with its shape and equations.
 //!
 //! ```text
 //! pantile-code 1
@@ -13,21 +13,22 @@
 //! ```
 //!
 //! A cell is \[row\]\[column\]. `cell = sum` makes the cell parity. `0 = sum` is a free equation;
-//! the cells that such equations determine are named by lines `parity [r][c] ...`. Coefficients are
+//! lines `parity [r][c] ...` name the parity cells that free equations determine. Coefficients are
 //! 1..255, decimal or hexadecimal, over GF(2^8) with polynomial 0x11d. `#` starts a comment; lines
 //! are independent, except that `columns` and `rows` precede the first cell.
 //!
-//! The parity cells are in the order of their definitions; if some are only named, no equation
-//! belongs to one cell and all parity cells are ordered column by column.
+//! The parity cells are in the order of their definitions; if some are only named by `parity`
+//! lines, equations are not assigned to cells, and all parity cells are ordered column by column.
 //!
 //! The claim of a file is proven when it is read: its tolerance is counted by trying sets of
-//! columns, up to [`PROOF_WORK_MAX`] products; of a larger code the level reached is claimed. The
-//! spec of the code is `custom:NAME-FINGERPRINT`; it identifies, the file defines.
+//! columns, up to [`PROOF_WORK_MAX`] products; for a larger code the highest proven level is
+//! claimed. The spec of the code is `custom:NAME-FINGERPRINT`: it identifies the code, but only the
+//! file defines it.
 //!
-//! Limits: 258 columns (the widest named code can be written out), 65,536 cells, 4 MiB of text, and
+//! Limits: 258 columns (as many as the widest named code has), 65,536 cells, 4 MiB of text, and
 //! parity cells times cells up to 2^25, because the equations are solved as one dense matrix.
-//! Solving them is limited by a [`Budget`], by default less than a second; everything together
-//! takes less than 256 MB.
+//! Solving them is limited by a [`Budget`], by default less than a second; reading a file takes
+//! less than 256 MB of memory.
 
 use crate::error::FileFault;
 use crate::parts::MOST_COLUMNS;
@@ -42,26 +43,27 @@ pub const TEXT_LEN_BYTES_MAX: usize = 4 << 20;
 /// The most cells of a code file.
 pub const CELLS_MAX: usize = 65536;
 
-/// The most parity cells times cells: the matrix that is solved has so many bytes.
+/// The most parity cells times cells, which is the size in bytes of the matrix that is solved.
 pub const MATRIX_SYMBOLS_MAX: usize = 1 << 25;
 
-/// The most products of two symbols that the proof of a code's tolerance may cost, a fraction of a
+/// The most products of two symbols that the proof of a code's tolerance takes, in a fraction of a
 /// second.
 pub const PROOF_WORK_MAX: u64 = 200_000_000;
 
 const NAME_LEN_MAX: usize = 64;
 
 impl Code {
-    /// Reads a code file, within the [`Budget`] that is the default.
+    /// Reads a code file within the default [`Budget`].
     ///
-    /// Errors: [`CodeError::File`] with the line, or line 0 for a fault of the whole; nothing is
-    /// built. Cost: one elimination of parity x cells symbols, and a proof of the tolerance of at
-    /// most [`PROOF_WORK_MAX`].
+    /// Errors: [`CodeError::File`] with the line, or line 0 for a fault of the whole file. Cost:
+    /// one elimination of parity x cells symbols, and a proof of the tolerance with at most
+    /// [`PROOF_WORK_MAX`] products.
     ///
     /// ```
     /// use pantile_code::Code;
     ///
-    /// let code = Code::from_text("pantile-code 1\nname pair\ncolumns 2\nrows 1\n[0][1] = 7*[0][0]\n").unwrap();
+    /// let text = "pantile-code 1\nname pair\ncolumns 2\nrows 1\n[0][1] = 7*[0][0]\n";
+    /// let code = Code::from_text(text).unwrap();
     /// assert_eq!(code.claim().tolerance, 1);
     /// assert!(code.spec().starts_with("custom:pair-"));
     /// ```
@@ -71,8 +73,8 @@ impl Code {
 
     /// Reads a code file, and takes the cost of solving its equations from the budget.
     ///
-    /// Errors: as [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget is
-    /// spent. Cost: at most the budget; besides, time linear in the text and [`PROOF_WORK_MAX`].
+    /// Errors: those of [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget
+    /// is spent. Cost: at most the budget, plus time linear in the text, plus [`PROOF_WORK_MAX`].
     pub fn from_text_within(text: &str, budget: &mut Budget) -> Result<Code, CodeError> {
         if text.len() > TEXT_LEN_BYTES_MAX {
             let fault = FileFault::TooLarge {
@@ -105,9 +107,9 @@ impl Code {
 
     /// Writes any code as a code file, to be read back by [`Code::from_text`] or edited.
     ///
-    /// The code read back has the same shape, user order and equations. It is a code of its own: it
-    /// does not know its family, its add-ons are plain columns, and its claim is the level that the
-    /// proof at reading reaches.
+    /// The code read back has the same shape, user order and equations. But its family is `custom`,
+    /// its add-ons are plain columns, and its claim is the level that the proof reaches when it is
+    /// read.
     pub fn to_text(&self) -> String {
         let mut out = format!("pantile-code 1\nname {}\ncolumns {}\n", file_name(self), self.columns());
         let heights: Vec<String> = (0..self.columns()).map(|c| self.rows(c).to_string()).collect();
@@ -121,7 +123,7 @@ impl Code {
         if row_major != self.data() {
             out += &format!("order {}\n", cells_text(self, self.data()));
         }
-        // A parity cell that is zero, alone in its equation, is no sum of others.
+        // A parity cell that is alone in its equation is zero, and no sum of other cells.
         let defined = |(equation, &parity): (&Equation, &CellIndex)| {
             equation.coefficient(parity) == Gf::ONE && equation.terms().len() > 1
         };
@@ -137,7 +139,8 @@ impl Code {
     }
 }
 
-/// The name for a file: a custom code's own, a named code's spec with dashes.
+/// Returns the name for a code file: that of a custom code, or the spec of a named code with
+/// dashes.
 fn file_name(code: &Code) -> String {
     match code.spec().strip_prefix("custom:").and_then(|rest| rest.rsplit_once('-')) {
         Some((name, _)) => name.into(),
@@ -159,7 +162,7 @@ fn sum_text(code: &Code, equation: &Equation, without: Option<CellIndex>) -> Str
     terms.join(" + ")
 }
 
-/// A sum of coefficient times (row, column).
+/// A sum of terms: (row, column) and coefficient.
 type Sum = Vec<((usize, usize), Gf)>;
 
 /// State of a file that is read line by line.
@@ -168,7 +171,7 @@ struct File {
     name: Option<String>,
     columns: Option<usize>,
     rows: Option<Vec<usize>>,
-    /// The line and its cells.
+    /// The `order` line: its line number and its cells.
     order: Option<(usize, Vec<(usize, usize)>)>,
     equations: Vec<Sum>,
     /// Parity cells in the order of the text.
@@ -256,7 +259,7 @@ impl File {
         Ok(())
     }
 
-    /// A cell, or coefficient * cell.
+    /// Reads a term: a cell, or coefficient * cell.
     fn term(&self, text: &str) -> Result<((usize, usize), Gf), FileFault> {
         match text.split_once('*') {
             Some((factor, cell)) => Ok((self.cell(cell.trim_start())?, coefficient(factor.trim_end())?)),
@@ -264,7 +267,7 @@ impl File {
         }
     }
 
-    /// \[row\]\[column\] within the shape.
+    /// Reads a cell \[row\]\[column\], which must be within the shape.
     fn cell(&self, text: &str) -> Result<(usize, usize), FileFault> {
         let rows = self.rows.as_ref().ok_or(FileFault::Missing(match self.columns {
             None => "columns",
@@ -328,7 +331,7 @@ fn count(text: &str, what: &'static str, most: usize) -> Result<usize, FileFault
     }
 }
 
-/// Digits without a leading zero, up to nine of them.
+/// Reads a decimal number of up to nine digits without a leading zero.
 fn decimal(text: &str) -> Option<usize> {
     let plain = !text.is_empty() && text.len() <= 9 && text.bytes().all(|b| b.is_ascii_digit());
     (plain && (text == "0" || !text.starts_with('0'))).then(|| text.parse().ok()).flatten()
@@ -353,7 +356,7 @@ fn unreadable(text: &str, expected: &'static str) -> FileFault {
     FileFault::Unreadable { text: clipped(text), expected }
 }
 
-/// The beginning of a text, for an error of one line.
+/// Returns the beginning of a text, for an error message of one line.
 fn clipped(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {

@@ -3,7 +3,7 @@
 use crate::Overspent;
 use std::fmt;
 
-/// Reasons why a text does not name a code, or names one that would not keep its promise.
+/// Reasons why a text does not name a code, or names one that would not have its claimed tolerance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeError {
     /// The text does not follow the grammar `family:argument,argument,...`.
@@ -12,39 +12,39 @@ pub enum CodeError {
         spec: String,
         /// The part that could not be read.
         part: String,
-        /// Text that was expected there.
+        /// A description of the expected text.
         expected: &'static str,
     },
     /// No family has this name.
     UnknownFamily {
         /// The name given.
         family: String,
-        /// The nearest known name, if one is near.
+        /// The most similar known name, if there is one.
         nearest: Option<&'static str>,
     },
     /// The family lacks an argument that it needs.
     MissingArgument {
         /// The family.
         family: &'static str,
-        /// Name of the missing argument.
+        /// The name of the missing argument.
         argument: &'static str,
-        /// The forms the family takes.
+        /// The forms of specs of the family.
         forms: &'static [&'static str],
     },
-    /// The family does not know this argument, or not together with the others.
+    /// The family does not accept this argument, at all or together with the others.
     UnexpectedArgument {
         /// The family.
         family: &'static str,
         /// The argument as given.
         argument: String,
-        /// The forms the family takes.
+        /// The forms of specs of the family.
         forms: &'static [&'static str],
     },
     /// A number is outside the range of the construction.
     OutOfRange {
         /// The family.
         family: &'static str,
-        /// Name of the number.
+        /// The name of the number.
         what: &'static str,
         /// The number given.
         given: usize,
@@ -52,50 +52,50 @@ pub enum CodeError {
         least: usize,
         /// The largest allowed.
         most: usize,
-        /// Reason, or a replacement.
+        /// The reason for the limit, or a replacement.
         hint: &'static str,
     },
-    /// Numbers are each in range but not together.
+    /// Each number is in range, but not the combination.
     Unsuitable {
         /// The family.
         family: &'static str,
         /// The rule that is broken, as a sentence.
         rule: String,
     },
-    /// The matrix loses data within its own promise for so many data columns.
+    /// For this many data columns the matrix loses data within its claimed tolerance.
     NotMds {
         /// The spec as given.
         spec: String,
-        /// The generators or rows in words.
+        /// The generators or rows, described in words.
         rows: String,
-        /// Data columns asked for.
+        /// The number of data columns that was requested.
         k: usize,
-        /// The largest number of data columns for which it keeps its promise.
+        /// The largest number of data columns for which it has its claimed tolerance.
         limit: usize,
-        /// A certificate: columns whose loss is within the promise and yet fatal at `limit + 1`
-        /// data columns.
+        /// A certificate: columns whose loss is within the claimed tolerance but fatal with
+        /// `limit + 1` data columns.
         fatal: Vec<usize>,
-        /// Suggested replacement.
+        /// A spec to use instead.
         instead: String,
     },
-    /// The name of a code in another system's words that cannot be understood.
+    /// A name in another system's notation that cannot be interpreted.
     Foreign {
-        /// The name as it was read.
+        /// The name as it was given.
         name: String,
-        /// Fault as a sentence without its full stop.
+        /// The fault, as a sentence without the full stop.
         fault: String,
     },
-    /// This names something that other systems have, where a code of Pantile's own serves.
+    /// A name from other systems, for which Pantile has codes with other names.
     OtherName {
         /// The name given.
         name: String,
-        /// Name of the number.
+        /// The name of the number.
         what: &'static str,
-        /// The number of disks that was meant, or one to speak of.
+        /// The number of disks that was given, or one as an example.
         disks: usize,
-        /// Any so many of them can be lost.
+        /// The number of disks that can be lost, whichever they are.
         tolerance: usize,
-        /// Codes on as many disks that survive no less, the nearest first.
+        /// Codes on as many disks with at least that tolerance, the most similar first.
         instead: Vec<String>,
     },
     /// The spec of a code file identifies a code that only the file defines.
@@ -105,46 +105,46 @@ pub enum CodeError {
     },
     /// A code file is wrong at a line.
     File {
-        /// 1-based; 0 when the fault is of the whole file.
+        /// The line number from 1; 0 for a fault of the whole file.
         line: usize,
-        /// Fault at that line.
+        /// The fault at that line.
         fault: FileFault,
     },
-    /// A code that was built, not read, is wrong.
+    /// A code that was built with [`CodeBuilder`](crate::CodeBuilder) is wrong.
     Built {
-        /// Fault of the code.
+        /// The fault of the code.
         fault: FileFault,
     },
 }
 
-/// Fault of a code file, or of a code that was built as a file would describe it.
+/// A fault of a code file, or of a code that was built with [`CodeBuilder`](crate::CodeBuilder).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFault {
     /// The first line is not `pantile-code 1`.
     NotACodeFile,
     /// A line that starts with none of the known words.
     UnknownLine(String),
-    /// A keyword that may stand once stands twice.
+    /// A keyword that may occur once occurs twice.
     Repeated(&'static str),
-    /// A keyword that must be there is not.
+    /// A required keyword is missing.
     Missing(&'static str),
     /// Something that should be a number, a cell or a coefficient is not.
     Unreadable {
-        /// Text at that place.
+        /// The text at that place.
         text: String,
-        /// Text that was expected.
+        /// A description of the expected text.
         expected: &'static str,
     },
     /// A number over the limit.
     TooLarge {
-        /// Name of the number.
+        /// The name of the number.
         what: &'static str,
         /// The number given.
         given: usize,
         /// The largest allowed.
         most: usize,
     },
-    /// The work that reading it costs is over the budget.
+    /// Reading the code takes more work than the budget allows.
     TooMuchWork(Overspent),
     /// A cell outside the shape.
     NoSuchCell {
@@ -153,7 +153,7 @@ pub enum FileFault {
         /// Column.
         column: usize,
     },
-    /// A cell twice in one equation.
+    /// A cell occurs twice in one equation.
     CellTwice {
         /// Row.
         row: usize,
@@ -162,21 +162,21 @@ pub enum FileFault {
     },
     /// The text begins with a byte order mark.
     ByteOrderMark,
-    /// A cell twice in the user order.
+    /// A cell occurs twice in the user order.
     TwiceInOrder {
         /// Row.
         row: usize,
         /// Column.
         column: usize,
     },
-    /// A parity cell in the user order.
+    /// A parity cell occurs in the user order.
     ParityInOrder {
         /// Row.
         row: usize,
         /// Column.
         column: usize,
     },
-    /// A cell is said to be parity twice.
+    /// A cell is declared as parity twice.
     RoleConflict {
         /// Row.
         row: usize,
@@ -192,11 +192,11 @@ pub enum FileFault {
     },
     /// The equations do not determine every parity cell from the data, or constrain the data.
     NotSystematic {
-        /// Parity cells.
+        /// The number of parity cells.
         parity: usize,
-        /// Independent equations on them.
+        /// The number of independent equations on the parity cells.
         rank: usize,
-        /// Equations given.
+        /// The number of equations given.
         equations: usize,
     },
     /// There is no data cell at all.
@@ -206,22 +206,23 @@ pub enum FileFault {
         /// The column.
         column: usize,
     },
-    /// A column is said to be the add-on of one that is not there, or of itself, or is not there.
+    /// A column is declared as an add-on of itself or of a column that does not exist, or does not
+    /// exist itself.
     NoSuchAddOn {
         /// The column.
         column: usize,
-        /// The column that it is to belong to.
+        /// The column to which it would belong.
         of: usize,
         /// The number of columns.
         columns: usize,
     },
 }
 
-/// Excerpt of foreign text as a message quotes it. Control characters are escaped, so that it stays
-/// on one line and no zero ends it early in C; a long text is cut.
+/// An excerpt of untrusted text, as quoted in a message. Control characters are escaped, so that it
+/// stays on one line and a zero byte does not end it early in C. A long text is cut.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
-/// Longer than any name that is right.
+/// The most characters that are quoted; no valid name is longer.
 const QUOTED_CHARS_MOST: usize = 120;
 
 impl fmt::Display for Quoted<'_> {
@@ -257,8 +258,7 @@ impl fmt::Display for CodeError {
                 write!(out, "'pantile codes' lists them all; a code file of your own is named by its path.")
             }
             CodeError::MissingArgument { family, argument, forms } => {
-                // The name of an argument ends with the comma of an apposition, for a verb to
-                // follow.
+                // The name of an argument ends with a comma, for messages in which a verb follows.
                 let argument = argument.trim_end_matches(',');
                 write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))
             }

@@ -1,18 +1,18 @@
-//! Names for the equations of a code, as drawings have them.
+//! Names for the equations of a code, as drawings use them.
 //!
-//! The papers draw an array code with a number for one set of parity groups and a letter for
-//! another: two equations of one set have no cell in common, so within a set a label identifies its
-//! equation. [`Labels`] finds such sets for any code: equations whose parity lies in one column of
-//! parities belong together. A set then takes in further equations that share no cell with it, in
-//! order. A code of one row per column has one letter per equation instead, as is usual for P and
-//! Q.
+//! Papers draw an array code with numbers for one set of equations and letters for another. Two
+//! equations of one set have no cell in common, so each cell has at most one label per set.
+//! [`Labels`] finds such sets for any code: equations whose parity cells are in one column of
+//! parities belong to one set. Then further equations are added, in order, to a set with which they
+//! share no cell. A code of one row per column instead has one letter per equation, as is usual for
+//! P and Q.
 
 use crate::{CellIndex, Code};
 
-/// A label for each equation.
+/// The labels of the equations of a code.
 #[derive(Clone, Debug)]
 pub struct Labels {
-    /// Per equation.
+    /// The label of each equation.
     pub of: Vec<Label>,
     /// The number of equations in each set.
     pub sets: Vec<usize>,
@@ -20,23 +20,24 @@ pub struct Labels {
     pub touching: Vec<Vec<usize>>,
     /// For each equation, the parity cell that it defines.
     pub defines: Vec<Option<CellIndex>>,
-    /// For each parity cell the equation that defines it (indexed by cell).
+    /// For each cell, by index, the equation that defines it, if it is parity.
     pub defined_by: Vec<Option<usize>>,
 }
 
 /// The name of one equation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Text that is drawn.
+    /// The text that is drawn.
     pub text: String,
-    /// The set it belongs to.
+    /// The index of its set.
     pub set: usize,
-    /// Its place within the set.
+    /// Its index within the set.
     pub index: usize,
 }
 
 impl Labels {
-    /// Labels of all equations of a code. Cost: their cells, for each set of them.
+    /// Returns the labels of all equations of a code. Cost: the number of their terms times the
+    /// number of sets.
     pub fn new(code: &Code) -> Labels {
         let equations = code.equations();
         let mut touching = vec![Vec::new(); code.cell_count()];
@@ -62,8 +63,8 @@ impl Labels {
         Labels { of, sets: sets.iter().map(Vec::len).collect(), touching, defines, defined_by }
     }
 
-    /// The equations that contain a cell, as drawn in it: the defining one first, the others by
-    /// their labels.
+    /// The equations that contain a cell, in the order in which a drawing shows them: the defining
+    /// one first, then the others by their labels.
     pub fn in_cell(&self, cell: CellIndex) -> Vec<usize> {
         let own = self.defined_by[cell.usize()];
         own.into_iter()
@@ -72,8 +73,8 @@ impl Labels {
     }
 }
 
-/// Parity cell that each equation defines: its own if the construction names one, otherwise the
-/// first free one.
+/// Returns the parity cell that each equation defines: the one that the construction names,
+/// otherwise the first free one.
 fn defined_cells(code: &Code) -> Vec<Option<CellIndex>> {
     let equations = code.equations();
     let own = |i: usize| {
@@ -91,12 +92,12 @@ fn defined_cells(code: &Code) -> Vec<Option<CellIndex>> {
     defines
 }
 
-/// Sets of equations without a common cell, as far as the parity columns allow.
+/// Returns sets of equations. Equations of one set have no common cell, except where they have
+/// their parity in one column.
 fn disjoint_sets(code: &Code, defines: &[Option<CellIndex>]) -> Vec<Vec<usize>> {
     let only_parity: Vec<bool> =
         (0..code.columns()).map(|c| code.column_cells(c).all(|cell| code.is_parity(cell))).collect();
-    // A unit is kept together: all equations whose parity lies in one column of nothing but
-    // parities.
+    // A unit is not split: all equations whose parity cells are in one column of parities only.
     let mut units: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (i, cell) in defines.iter().enumerate() {
         let column = cell.map(|cell| code.column_of(cell)).filter(|&c| only_parity[c] && code.rows(c) > 1);
@@ -122,7 +123,8 @@ fn disjoint_sets(code: &Code, defines: &[Option<CellIndex>]) -> Vec<Vec<usize>> 
     sets.into_iter().map(|(members, _)| members).collect()
 }
 
-/// Numbers, then capitals, then small letters, then Greek; sets beyond that carry their number.
+/// Returns the label of an equation: sets use numbers, capitals, small letters, then Greek letters;
+/// later sets include the number of the set.
 fn name(set: usize, index: usize) -> String {
     match set {
         0 => (index + 1).to_string(),
@@ -133,7 +135,7 @@ fn name(set: usize, index: usize) -> String {
     }
 }
 
-/// A, B, ... Z, AA, AB, ... as the columns of a spreadsheet are named.
+/// Returns A, B, ... Z, AA, AB, ... like the columns of a spreadsheet.
 fn letters(first: char, count: usize, index: usize) -> String {
     let letter = char::from_u32(first as u32 + (index % count) as u32).unwrap_or('?');
     match index / count {

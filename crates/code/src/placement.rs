@@ -1,18 +1,18 @@
-//! Placement of the columns of a stripe on devices: a value beside the code.
+//! The placement of the columns of a stripe on devices. It is not part of the code.
 //!
-//! A code has sets of *columns* that survive, but devices fail. If columns stay on their devices
-//! both are the same. If they move from stripe to stripe, a set of devices survives only if the
-//! columns on it survive in every stripe. The superchunks of RAIDP need no placement of their own:
-//! they are cells of its code, whose columns stay where they are.
+//! A code defines which sets of *columns* are survivable, but devices fail. If columns stay on
+//! their devices, both are the same. If columns move from stripe to stripe, a set of devices is
+//! survivable only if the columns on it are in every stripe. The superchunks of RAIDP need no
+//! placement: they are cells of its code, whose columns are fixed.
 
 use crate::Code;
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest step that is taken: volumes have at most 256 devices.
+/// The largest step that is accepted: volumes have at most 256 devices.
 const STEP_MOST: u32 = 255;
 
-/// Device of each column, stripe by stripe.
+/// The device of each column, stripe by stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// Device d holds column d of every stripe.
@@ -20,7 +20,7 @@ pub enum Placement {
     Fixed,
     /// Device (c + step * s) mod n holds column c of stripe s.
     Rotated {
-        /// Devices by which a column moves from one stripe to the next, from 1.
+        /// The number of devices by which a column moves from one stripe to the next, from 1.
         step: u32,
     },
 }
@@ -29,7 +29,7 @@ impl Placement {
     /// Columns move by one device from stripe to stripe.
     pub const ROTATED: Placement = Placement::Rotated { step: 1 };
 
-    /// Returns the placement with the evenest load: rotated where columns can change places.
+    /// Returns the placement with the most even load: rotated if the columns are interchangeable.
     pub fn spread(code: &Code) -> Placement {
         match code.columns_are_interchangeable() {
             true => Placement::ROTATED,
@@ -37,7 +37,7 @@ impl Placement {
         }
     }
 
-    /// Returns the number that stands for it on disk: 0 for fixed, else the step.
+    /// Returns the number of the placement in the stored format: 0 for fixed, otherwise the step.
     pub fn number(self) -> u32 {
         match self {
             Placement::Fixed => 0,
@@ -45,7 +45,7 @@ impl Placement {
         }
     }
 
-    /// Returns the placement of a number; `None`: no placement has it.
+    /// Returns the placement with a number; `None` if there is none.
     pub fn of_number(number: u32) -> Option<Placement> {
         match number {
             0 => Some(Placement::Fixed),
@@ -54,19 +54,20 @@ impl Placement {
         }
     }
 
-    /// Returns the column that a device holds of a stripe. Panics unless device < devices.
+    /// Returns the column of a stripe that a device stores. Panics unless device < devices.
     pub fn column(self, stripe: u64, device: usize, devices: usize) -> usize {
         assert!(device < devices, "device {device} of {devices}");
         (device + devices - self.shift(stripe, devices)) % devices
     }
 
-    /// Returns the device that holds a column of a stripe. Panics unless column < devices.
+    /// Returns the device that stores a column of a stripe. Panics unless column < devices.
     pub fn device(self, stripe: u64, column: usize, devices: usize) -> usize {
         assert!(column < devices, "column {column} of {devices}");
         (column + self.shift(stripe, devices)) % devices
     }
 
-    /// Returns the number of stripes after which columns are where they were: the others repeat it.
+    /// Returns the number of turns: after so many stripes the columns are on their first devices
+    /// again.
     pub fn turns(self, devices: usize) -> usize {
         match self {
             Placement::Fixed => 1,
@@ -95,7 +96,7 @@ impl fmt::Display for Placement {
     }
 }
 
-/// A word that names no placement.
+/// An error: a word names no placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPlacement {
     /// The word.

@@ -1,19 +1,19 @@
-//! Limits up to which Plank's generator rows g^0, g^1, g^2, ... stay MDS: the proof behind every
+//! The limits up to which Plank's generator rows g^0, g^1, g^2, ... are MDS, which prove every
 //! limit of `raidq`.
 //!
 //! Parity p of data column i has the coefficient g_p^i. The code is MDS exactly if no square minor
-//! of that matrix is zero. Row i is an i-th power, so a minor on data columns {i1 < i2 < ..}
-//! vanishes exactly if the one shifted to begin at 0 does, and a scan over minors that contain data
-//! column 0 decides. With U_k = g_x^k + g_y^k:
+//! of that matrix is zero. Column i has i-th powers, so a minor on data columns {i1 < i2 < ..} is
+//! zero exactly if the minor shifted to begin at 0 is. So only minors that contain data column 0
+//! are tested. With U_k = g_x^k + g_y^k:
 //!
 //! - 2 x 2, {0, k} on {x, y}: zero if U_k = 0.
 //! - 3 x 3, {0, j, k} on {x, y, z}: zero if the slopes (g_x^k + g_z^k) / U_k are equal for j and k.
 //! - 4 x 4, {0, j, j', k}: zero if the points (slope to y, slope to z) of j, j' and k are on one
 //!   line. That is so if two lines from k to earlier points have the same direction.
 //!
-//! Each new column k is compared with the earlier ones by a table of slopes, O(n^2) for a limit of
-//! n in all. Source: the RAIDq paper (Chen, Yang, Cheng, HotStorage 2013), which calls codes of
-//! such rows Plank's; the scan and the limits 125 and 164 are Pantile's, by trying all 32,640
+//! Each new column k is compared with the earlier ones by a table of slopes, in O(n^2) for a limit
+//! of n. Source: the RAIDq paper (Chen, Yang, Cheng, HotStorage 2013), which names codes of such
+//! rows after Plank; the scan and the limits 125 and 164 are Pantile's, found by trying all 32,640
 //! irreducible X^2 + bX + c.
 
 use pantile_gf::{Gf, Matrix};
@@ -22,7 +22,7 @@ use std::collections::HashMap;
 /// The most data columns of any Plank code: the powers of an element of GF(2^8) repeat after 255.
 pub const MOST_DATA: usize = 255;
 
-/// An element of a [`Tower`]: coefficients of T^0, T^1, T^2.
+/// An element of a [`Tower`]: the coefficients of T^0, T^1, T^2.
 pub type Element = [Gf; 3];
 
 /// GF(2^8)\[T\] / (T^d - (c_{d-1} T^{d-1} + ... + c_0)) for d = 1, 2, 3: bytes, GF(2^16) or
@@ -38,7 +38,7 @@ impl Tower {
         Tower { modulus: vec![Gf::ZERO] }
     }
 
-    /// GF(2^16) by X^2 = bX + c, `None` if the polynomial has a root and so is no field.
+    /// GF(2^16) by X^2 = bX + c, `None` if the polynomial has a root and so defines no field.
     pub fn quadratic(b: Gf, c: Gf) -> Option<Tower> {
         let has_root = (0..=255).map(Gf).any(|x| x * x == b * x + c);
         (!has_root).then(|| Tower { modulus: vec![c, b] })
@@ -49,7 +49,7 @@ impl Tower {
         Tower { modulus: vec![pantile_gf::ALPHA, Gf::ZERO, Gf::ZERO] }
     }
 
-    /// The degree over GF(2^8): rows per column of a code.
+    /// The degree over GF(2^8), which is the number of rows per column of a code.
     pub fn degree(&self) -> usize {
         self.modulus.len()
     }
@@ -93,7 +93,7 @@ impl Tower {
         result
     }
 
-    /// Multiplication by an element as a matrix on coefficients, lowest power first.
+    /// The matrix of a multiplication by an element, on coefficients from the lowest power up.
     pub fn matrix(&self, x: Element) -> Matrix {
         let d = self.degree();
         let mut columns = vec![x];
@@ -112,23 +112,23 @@ fn sum(x: Element, y: Element) -> Element {
 
 const NOTHING: Element = [Gf::ZERO; 3];
 
-/// A vanishing minor: data columns that are lost while only these parities remain.
+/// A minor that is zero: the loss of these data columns is fatal if only these parities remain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VanishingMinor {
-    /// The data columns, ascending from 0. The last is the number of data columns up to which the
-    /// code is MDS.
+    /// The data columns, ascending from 0. The last number is also the largest number of data
+    /// columns for which the code is MDS.
     pub data: Vec<usize>,
-    /// Numbers of parities.
+    /// The indices of the parities.
     pub parities: Vec<usize>,
 }
 
 impl VanishingMinor {
-    /// The largest number of data columns that does without this minor.
+    /// The largest number of data columns with which the code does not have this minor.
     pub fn limit(&self) -> usize {
         self.data[self.data.len() - 1]
     }
 
-    /// The columns whose loss is fatal with one data column more than the limit: m of them.
+    /// Returns m columns whose loss is fatal in a code with one data column more than the limit.
     pub fn fatal_columns(&self, parities: usize) -> Vec<usize> {
         let k = self.limit() + 1;
         let lost = (0..parities).filter(|p| !self.parities.contains(p)).map(|p| k + p);
@@ -136,8 +136,8 @@ impl VanishingMinor {
     }
 }
 
-/// The first vanishing minor of the rows of powers of 3 or 4 generators, `None` if there is none up
-/// to 255.
+/// Returns the first minor that is zero, in the rows of powers of 3 or 4 generators; `None` if
+/// there is none up to 255 data columns.
 ///
 /// Cost: O(limit^2) products in the tower.
 pub fn first_vanishing_minor(field: &Tower, generators: &[Element]) -> Option<VanishingMinor> {
@@ -188,16 +188,16 @@ pub fn first_vanishing_minor(field: &Tower, generators: &[Element]) -> Option<Va
 /// The largest number of data columns for which the rows of powers of [1, a, a^1/2, X] are MDS,
 /// with X^2 = bX + c.
 ///
-/// `None` if X^2 + bX + c has a root in GF(2^8) and so names no X. Cost: about 50 microseconds.
+/// `None` if X^2 + bX + c has a root in GF(2^8) and so defines no X. Cost: about 50 microseconds.
 pub fn limit_of_fourth_generator(b: Gf, c: Gf) -> Option<usize> {
     limit_of_fourth_generator_from(b, c, 0)
 }
 
-/// [`limit_of_fourth_generator`] if it is at least `least`; `None`, mostly much sooner, if it is
-/// less.
+/// Returns [`limit_of_fourth_generator`] if it is at least `least`; otherwise `None`, in most cases
+/// much sooner.
 ///
-/// A search over all 32,640 irreducible X^2 + bX + c takes seconds on one core; each polynomial is
-/// a task of its own.
+/// A search over all 32,640 irreducible X^2 + bX + c takes seconds on one core; each polynomial can
+/// be tested separately.
 ///
 /// ```
 /// use pantile_code::plank::limit_of_fourth_generator_from;
@@ -217,10 +217,10 @@ pub fn limit_of_fourth_generator_from(b: Gf, c: Gf, least: usize) -> Option<usiz
     (limit >= least).then_some(limit)
 }
 
-/// The slopes of the rows of [1, a, a^1/2, X], with r = a^1/2: all their denominators lie in
+/// The slopes of the rows of [1, a, a^1/2, X], with r = a^1/2: all their denominators are in
 /// GF(2^8).
 struct Slopes {
-    /// (1 + r^k) / (1 + a^k) = 1 / (1 + r^k): distinct up to 254, because r generates.
+    /// (1 + r^k) / (1 + a^k) = 1 / (1 + r^k): distinct up to k = 254, because r is a generator.
     first: Vec<Gf>,
     /// (1 + X^k) / (1 + a^k), for the parities {0, 1, 3}.
     second: Vec<(Gf, Gf)>,
@@ -252,11 +252,11 @@ impl Slopes {
         slopes
     }
 
-    /// The limit by minors of size 2 and 3 that use X; without X there is none, [1, a, a^1/2] being
-    /// MDS to 255.
+    /// The limit from minors of size 2 and 3 that contain X. Minors without X give no limit,
+    /// because [1, a, a^1/2] is MDS up to 255.
     fn limit_of_small_minors(&self) -> usize {
         let mut seen = vec![false; 3 << 16];
-        // A slope of zero, or of one, is a vanishing 2 x 2 minor of X with 1, a or a^1/2.
+        // A slope of zero, or of one, is a 2 x 2 minor that is zero, of X with 1, a or a^1/2.
         let (zero, one) = ((Gf::ZERO, Gf::ZERO), (Gf::ONE, Gf::ZERO));
         for k in 1..MOST_DATA {
             let (second, third, fourth) = (self.second[k], self.third[k], self.fourth[k]);
@@ -270,7 +270,7 @@ impl Slopes {
         MOST_DATA
     }
 
-    /// The limit by minors of size 4, if it is below `most`.
+    /// The limit from minors of size 4, if it is below `most`.
     fn limit_of_lines(&self, most: usize) -> usize {
         let mut last_seen = vec![0u8; 1 << 16];
         for k in 1..most {

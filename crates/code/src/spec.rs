@@ -1,4 +1,4 @@
-//! The one text form of a code: `family:argument,argument,...`.
+//! The text form of a code: `family:argument,argument,...`.
 //!
 //! ```text
 //! spec     = family ":" argument *( "," argument )
@@ -8,8 +8,9 @@
 //! value    = 1*( lower-case letter / digit / "." / "-" )
 //! ```
 //!
-//! The grammar is common; each family defines its arguments. A parsed [`Code`](crate::Code) carries
-//! the canonical spec: positional arguments first, then options, defaults left out.
+//! The grammar is the same for all families; each family defines its arguments. A parsed
+//! [`Code`](crate::Code) has the canonical spec: positional arguments first, then options without
+//! those at their default.
 
 use crate::families::{Family, families};
 use crate::{Code, CodeError, foreign};
@@ -17,7 +18,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
-/// A code's name, canonical: two specs are equal exactly when they name the same code.
+/// The canonical spec of a code: two specs are equal exactly if they name the same code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CodeSpec(String);
 
@@ -27,7 +28,7 @@ impl CodeSpec {
         &self.0
     }
 
-    /// The code that it names.
+    /// Returns the code that the spec names.
     pub fn code(&self) -> Code {
         Code::parse(&self.0).expect("a CodeSpec is made from a code that was built")
     }
@@ -47,12 +48,12 @@ impl fmt::Display for CodeSpec {
 }
 
 impl Code {
-    /// Builds the code that a spec names; also one that must not store data. Programs that store
-    /// data call [`Code::check_stores`]. The names of other systems are taken as well
+    /// Builds the code that a spec names, even one that must not store data; programs that store
+    /// data call [`Code::check_stores`]. Names of other systems are accepted, too
     /// ([`foreign`](crate::foreign)).
     ///
-    /// Errors: a [`CodeError`] with the limit and the remedy; no code is built. Cost: the
-    /// construction alone; no proof is run.
+    /// Errors: a [`CodeError`] with the limit and the remedy; Cost: that of the construction; no
+    /// proof is run.
     pub fn parse(spec: &str) -> Result<Code, CodeError> {
         if let Some(known) = foreign::code(spec) {
             return known;
@@ -93,8 +94,8 @@ fn find(name: &str) -> Option<&'static Family> {
 }
 
 fn unknown(name: &str) -> CodeError {
-    // Of equally near names, suggest the one whose codes survive most, and none that survives no
-    // loss: a typing error must not lead to less redundancy than the user wanted.
+    // Among equally similar names, suggest the one whose codes tolerate most, and never one that
+    // tolerates no loss: a typing error must not lead to less redundancy than the user wanted.
     let survives = |family: &Family| Code::parse(family.examples[0]).map_or(0, |code| code.claim().tolerance);
     let near = |family: &Family| {
         let d = distance(name, family.name);
@@ -109,7 +110,7 @@ fn unknown(name: &str) -> CodeError {
     CodeError::UnknownFamily { family: name.into(), nearest }
 }
 
-/// Edit distance, for the suggestion in an error.
+/// Returns the edit distance of two names, for the suggestion in an error.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -188,20 +189,20 @@ impl fmt::Display for Argument {
 /// Advice about a number outside its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// Reason why it cannot be smaller, or a replacement; can be empty.
+    /// The reason why the number cannot be smaller, or a replacement; can be empty.
     pub below: &'static str,
-    /// Reason why it cannot be larger, or a replacement; can be empty.
+    /// The reason why the number cannot be larger, or a replacement; can be empty.
     pub above: &'static str,
 }
 
-/// Most ranges need a word about their upper end only.
+/// Most ranges need advice about their upper end only.
 impl From<&'static str> for Hint {
     fn from(above: &'static str) -> Hint {
         Hint { below: "", above }
     }
 }
 
-/// The arguments of a spec, taken one by one by the family that builds from them.
+/// The arguments of a spec; the family takes them one by one to build a code.
 pub struct Arguments {
     spec: String,
     family: &'static Family,
@@ -209,7 +210,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The spec as it was given, for errors.
+    /// Returns the spec as it was given, for errors.
     pub fn spec(&self) -> &str {
         &self.spec
     }
@@ -231,7 +232,7 @@ impl Arguments {
         }
     }
 
-    /// Takes the next argument, which must be k+m. Ranges are for the caller to check with
+    /// Takes the next argument, which must have the form k+m. The caller checks the ranges with
     /// [`Arguments::in_range`].
     pub fn sum(&mut self) -> Result<(usize, usize), CodeError> {
         match self.rest.first() {
@@ -254,14 +255,14 @@ impl Arguments {
         }
     }
 
-    /// Takes an option without a value, wherever it stands; whether it was there.
+    /// Takes an option without a value, at any position. Returns true if it was there.
     pub fn flag(&mut self, key: &str) -> bool {
         let found =
             self.rest.iter().position(|a| matches!(a, Argument::Option { key: k, value: None } if k == key));
         found.map(|i| self.rest.remove(i)).is_some()
     }
 
-    /// Takes an option with a value, wherever it stands.
+    /// Takes an option with a value, at any position.
     pub fn value(&mut self, key: &str) -> Option<String> {
         let found = self
             .rest
@@ -288,7 +289,7 @@ impl Arguments {
         }
     }
 
-    /// The number, if it is within `least..=most`.
+    /// Returns the number, or an error if it is not within `least..=most`.
     pub fn in_range(
         &self,
         what: &'static str,
@@ -311,22 +312,24 @@ impl Arguments {
         }
     }
 
-    /// The error for an argument, or a combination of arguments, that the family does not take.
+    /// Returns the error for an argument, or a combination of arguments, that the family does not
+    /// accept.
     pub fn unexpected(&self, argument: String) -> CodeError {
         CodeError::UnexpectedArgument { family: self.family.name, argument, forms: self.family.forms }
     }
 
-    /// The error for an argument that is not there.
+    /// Returns the error for a missing argument.
     pub fn missing(&self, argument: &'static str) -> CodeError {
         CodeError::MissingArgument { family: self.family.name, argument, forms: self.family.forms }
     }
 
-    /// The error for numbers that do not go together; `rule` is a sentence without its full stop.
+    /// Returns the error for a combination of numbers that is not possible; `rule` is a sentence
+    /// without its full stop.
     pub fn unsuitable(&self, rule: String) -> CodeError {
         CodeError::Unsuitable { family: self.family.name, rule }
     }
 
-    /// Refuses whatever was not taken. Every family calls it before it builds.
+    /// Returns an error if an argument was not taken. Every family calls it before it builds.
     pub fn finish(&self) -> Result<(), CodeError> {
         match self.rest.first() {
             None => Ok(()),

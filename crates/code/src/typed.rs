@@ -1,8 +1,8 @@
 //! Codes as people type them: `RAID-6`, `raidz2`, `4+2`, `k=4 m=2`, `rs10+4`, `rs:6/3`.
 //!
-//! [`Code::parse`] reads the one text form and the exact names of other systems, which are stored.
-//! [`Code::parse_typed`] also reads texts that differ from these in case, in hyphens or in the
-//! separators of numbers. A name without numbers is completed by the number of disks.
+//! [`Code::parse`] reads the text form, which is also the stored one, and the exact names of other
+//! systems. [`Code::parse_typed`] also reads texts that differ from these in case, in hyphens or in
+//! the separators of numbers. A name without numbers is completed by the number of disks.
 //!
 //! ```text
 //! RAID-6:4  Raid6:4  raid6:4+2  6 disks and raid6, RAID-6 or raidz2        raid6:4
@@ -13,10 +13,10 @@ use crate::families::{Family, Width, families};
 use crate::{Code, CodeError, foreign};
 
 impl Code {
-    /// Reads a code as a person types it; `disks` is their number, where that is known.
+    /// Reads a code as a user types it; `disks` is the number of disks, if it is known.
     ///
-    /// Errors: those of [`Code::parse`], for the text as it was typed; a name that the number of
-    /// disks does not complete.
+    /// Errors: those of [`Code::parse`], for the text as it was typed; a name for which the number
+    /// of disks is missing or unsuitable.
     pub fn parse_typed(text: &str, disks: Option<usize>) -> Result<Code, CodeError> {
         let as_typed = match Code::parse(text) {
             Ok(code) => return Ok(code),
@@ -32,7 +32,7 @@ impl Code {
 
     /// True if a text is the name of a code or a spec, whether the code exists or not.
     ///
-    /// Such as `mirror`, `raid6` or `RAIDZ2` where another word was wanted.
+    /// It recognizes `mirror`, `raid6` or `RAIDZ2` where another word was expected.
     pub fn is_named(text: &str) -> bool {
         !matches!(
             Code::parse_typed(text, Some(6)),
@@ -41,7 +41,7 @@ impl Code {
     }
 }
 
-/// The reading of a typed text.
+/// The result of reading a typed text.
 enum Read {
     Spec(String),
     Fault(CodeError),
@@ -53,7 +53,7 @@ fn fault(name: &str, fault: String) -> Read {
     Read::Fault(CodeError::Foreign { name: name.into(), fault })
 }
 
-/// Words for Reed-Solomon codes in general.
+/// Words that users type for Reed-Solomon codes in general.
 const REED_SOLOMON: [&str; 5] = ["reed-solomon", "reedsolomon", "ec", "erasure", "mds"];
 
 fn read(plain: &str, disks: Option<usize>) -> Read {
@@ -76,7 +76,7 @@ fn read(plain: &str, disks: Option<usize>) -> Read {
     }
 }
 
-/// The name before a colon, or before the numbers that follow it directly.
+/// Splits a text into the name and the arguments: at a colon, or where the numbers start.
 fn cut(plain: &str) -> (&str, &str) {
     if let Some((name, arguments)) = plain.split_once(':') {
         return (name, arguments.trim());
@@ -89,7 +89,7 @@ fn cut(plain: &str) -> (&str, &str) {
     if plain.starts_with("k=") {
         return ("", plain);
     }
-    // The longest family name that the text begins with, then the start of the numbers.
+    // The name is the longest family name with which the text begins; the rest are the numbers.
     let known = families().iter().map(|family| family.name).filter(|name| plain.starts_with(name));
     let general = REED_SOLOMON.into_iter().filter(|name| plain.starts_with(name));
     let name = known.chain(general).max_by_key(|name| name.len()).unwrap_or("");
@@ -99,8 +99,8 @@ fn cut(plain: &str) -> (&str, &str) {
     }
 }
 
-/// The numbers of `6+3`, `6/3`, `6,3`, `6:3`, `(6, 3)`, `6+3p`, `k=6,m=3` or `4`; none if there is
-/// anything else.
+/// The numbers of `6+3`, `6/3`, `6,3`, `6:3`, `(6, 3)`, `6+3p`, `k=6,m=3` or `4`; none if the text
+/// has anything else.
 fn numbers(text: &str) -> Vec<usize> {
     let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim_end_matches('p');
     let parts: Vec<&str> = text.split(|c: char| "+/,:-".contains(c)).map(str::trim).collect();
@@ -145,9 +145,9 @@ fn of_disks(family: &Family, disks: Option<usize>) -> Read {
     }
 }
 
-/// `EC:4`, as MinIO counts: parities of so many drives.
+/// Reads `EC:4` as MinIO does: the number of parities in a set of `disks` drives.
 fn of_minio(plain: &str, parity: usize, disks: Option<usize>) -> Read {
-    /// Drives of a set to speak of.
+    /// The number of drives in an example, if the real number is not known.
     const TYPICAL: usize = 12;
     match (disks, disks.unwrap_or(TYPICAL).checked_sub(parity)) {
         (Some(_), Some(data)) => Read::Spec(format!("rs:{data}+{parity}")),
@@ -159,7 +159,7 @@ fn of_minio(plain: &str, parity: usize, disks: Option<usize>) -> Read {
     }
 }
 
-/// Names of other systems that are no code here, or are one of so many disks.
+/// Reads names of other systems: those that are a code for this number of disks, or no code at all.
 fn of_others(plain: &str, name: &str, arguments: &str, disks: Option<usize>) -> Read {
     if let Some(spec) = foreign::same_on(name, disks.filter(|_| arguments.is_empty())) {
         return Read::Spec(spec);

@@ -1,4 +1,4 @@
-//! Numbers of sets.
+//! Counts and enumeration of the sets of k out of n numbers.
 
 /// n over k: the sets of `k` out of `n`, saturating at 2^64 - 1; none if there are fewer than `k`.
 ///

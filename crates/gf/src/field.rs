@@ -10,7 +10,7 @@ pub const POLYNOMIAL: u16 = 0x11d;
 /// The number of non-zero elements, which is the order of [`ALPHA`].
 pub const ORDER: usize = 255;
 
-/// The generator a = x = 0x02 that RAID-6's Q is made of.
+/// The generator a = x = 0x02, whose powers are the coefficients of RAID-6's Q.
 pub const ALPHA: Gf = Gf(2);
 
 /// An element of GF(2^8). Addition is XOR, so every element is its own negative.
@@ -72,7 +72,7 @@ impl Gf {
         }
     }
 
-    /// The one element whose square this is: squaring is a bijection in characteristic 2.
+    /// The square root. There is exactly one: squaring is a bijection in characteristic 2.
     pub fn sqrt(self) -> Gf {
         self.pow(128)
     }
@@ -82,7 +82,7 @@ impl Gf {
         self.log().map(|log| ORDER / gcd(log, ORDER))
     }
 
-    /// The product, also where it must be known at compile time.
+    /// The product, as a function that constants can use at compile time.
     pub const fn times(self, other: Gf) -> Gf {
         if self.0 == 0 || other.0 == 0 {
             return Gf::ZERO;
@@ -170,7 +170,7 @@ impl fmt::Display for Gf {
 mod tests {
     use super::*;
 
-    /// Shift-and-reduce multiplication, the definition that the tables are held to.
+    /// Shift-and-reduce multiplication, the definition against which the tables are tested.
     fn schoolbook(a: u8, b: u8) -> u8 {
         let mut product: u16 = 0;
         for bit in 0..8 {

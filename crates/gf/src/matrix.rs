@@ -1,4 +1,4 @@
-//! Dense matrices over GF(2^8), and the incremental elimination on which proofs and plans stand.
+//! Dense matrices over GF(2^8), and the incremental elimination that proofs and plans use.
 
 use crate::Gf;
 use std::fmt;
@@ -76,12 +76,13 @@ impl Matrix {
     }
 }
 
-/// Brings the first `rows` columns of a row-major matrix of so many rows to the identity, by
-/// operations on whole rows: [A | B] becomes [I | A^-1 B]. `false` if these columns depend on one
-/// another; the matrix is then left half done.
+/// Brings the first `rows` columns of a row-major matrix of `rows` rows to the identity, by
+/// operations on whole rows: [A | B] becomes [I | A^-1 B]. Returns `false`, and leaves the matrix
+/// partly reduced, if these columns are linearly dependent.
 ///
-/// No rows are the identity. Panics if the entries are not so many rows of one length, or rows are
-/// shorter than there are rows. Cost: rows^2 x columns products; allocates nothing.
+/// With `rows` = 0 the result is `true`. Panics if the number of entries is not a multiple of
+/// `rows`, or if a row has fewer than `rows` entries. Cost: rows^2 x columns products; allocates
+/// nothing.
 pub fn eliminate(rows: usize, entries: &mut [Gf]) -> bool {
     if rows == 0 {
         return true;
@@ -107,7 +108,7 @@ pub fn eliminate(rows: usize, entries: &mut [Gf]) -> bool {
                 false => (&mut below[..columns], &above[pivot * columns..][..columns]),
             };
             let factor = row[pivot];
-            // Before the pivot its row is zero.
+            // The pivot row is zero before the pivot.
             add_scaled(&mut row[pivot..], &base[pivot..], factor);
         }
     }
@@ -140,7 +141,8 @@ pub(crate) fn add_scaled(target: &mut [Gf], source: &[Gf], factor: Gf) {
     }
 }
 
-/// A growing set of independent vectors, kept so that one more can be tested in O(rank * length).
+/// A growing set of independent vectors, stored so that a test of one more vector costs O(rank *
+/// length).
 ///
 /// Invariant: each kept vector has entry 1 at its pivot, and zero at the pivots of all earlier
 /// vectors.
@@ -161,7 +163,8 @@ impl Echelon {
         self.vectors.len()
     }
 
-    /// Adds a vector; `false`, and nothing is changed, if it depends on those already there.
+    /// Adds a vector. Returns `false`, and changes nothing, if it is a combination of the vectors
+    /// already inserted.
     pub fn insert(&mut self, mut vector: Vec<Gf>) -> bool {
         assert_eq!(vector.len(), self.length);
         self.reduce(&mut vector);
@@ -172,14 +175,14 @@ impl Echelon {
         true
     }
 
-    /// True if the vector is a combination of those already there.
+    /// True if the vector is a combination of the vectors already inserted.
     pub fn contains(&self, vector: &[Gf]) -> bool {
         let mut rest = vector.to_vec();
         self.reduce(&mut rest);
         rest.iter().all(|x| x.is_zero())
     }
 
-    /// Forgets the vectors inserted last until `rank` remain: the undo of a depth-first search.
+    /// Removes the vectors inserted last until `rank` remain, as the undo of a depth-first search.
     pub fn truncate(&mut self, rank: usize) {
         self.vectors.truncate(rank);
     }
@@ -219,7 +222,7 @@ mod tests {
             assert_eq!(work, wanted, "size {size}");
         }
         assert!(!eliminate(2, &mut [Gf(3), Gf(5), Gf(3), Gf(5)]));
-        // A pivot that is found below.
+        // The first pivot is found in the second row.
         let mut swapped = [Gf(0), Gf(2), Gf(7), Gf(1), Gf(0), Gf(9)];
         assert!(eliminate(2, &mut swapped));
         assert_eq!(swapped, [Gf(1), Gf(0), Gf(9), Gf(0), Gf(1), Gf(7) / Gf(2)]);

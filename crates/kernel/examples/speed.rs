@@ -1,19 +1,20 @@
-//! How fast each tier of this machine computes dot products, beside the limit that memory sets.
+//! Measures the speed of dot products in each tier of this machine, next to the limit that memory
+//! sets.
 //!
 //! `cargo run --release -p pantile-kernel --example speed -- [--sizes 4096,65536,1048576] [--codes
 //! 10x4,...] [--stores auto|cached|streaming] [--tiers avx2,...] [--layouts aligned,staggered]
 //! [--repeats 9] [--dense]`
 //!
-//! Unit: GB/s (10^9) of source bytes, that is sources x length / time. Time is CPU time of this
-//! thread, so other jobs disturb only shared caches and memory. Contenders are interleaved within
-//! every repeat; the median is printed, and the spread (interquartile range over median) of the
-//! widest contender per line. The *limit* reads the same sources, XORs them with wide vectors and
-//! writes the same outputs: the time of a computation whose products are free. The best of cached
-//! and streaming stores counts. 4 KiB and 64 KiB use one set of buffers; larger ones rotate over
-//! 512 MiB, so they come from memory. Layouts: *aligned* puts every buffer at a page boundary,
-//! *staggered* is [`Arena`] (huge pages if it is large). By default the first row is ones and the
-//! rest is dense (encoding with a Cauchy matrix so normalised, decoding in syndrome form); with
-//! `--dense` no row is.
+//! Unit: GB/s (10^9) of source bytes, that is, sources x length / time. Time is CPU time of this
+//! thread, so other jobs affect only shared caches and memory. Contenders are interleaved within
+//! every repeat. The median of each is printed, and per line the largest spread of a contender
+//! (interquartile range divided by median). The *limit* reads the same sources, XORs them with wide
+//! vectors and writes the same outputs: the time of a computation whose products cost nothing. The
+//! faster of cached and streaming stores counts. Buffers of 4 KiB and 64 KiB are one set that is
+//! reused; larger ones rotate over 512 MiB, so they come from memory. Layouts: *aligned* puts every
+//! buffer at a page boundary, *staggered* is [`Arena`] (huge pages if it is large). By default the
+//! first row is all ones and the others are dense, as in encoding with a normalised Cauchy matrix
+//! and in decoding from syndromes; with `--dense` all rows are.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::hint::black_box;
@@ -144,14 +145,14 @@ impl Cell {
     }
 }
 
-/// Median, and interquartile range over median.
+/// Returns the median, and the interquartile range divided by the median.
 fn summary(mut samples: Vec<f64>) -> (f64, f64) {
     samples.sort_by(f64::total_cmp);
     let at = |part: f64| samples[(part * (samples.len() - 1) as f64).round() as usize];
     (at(0.5), (at(0.75) - at(0.25)) / at(0.5))
 }
 
-/// Any non-trivial coefficients: speed does not depend on which.
+/// Returns a matrix of arbitrary coefficients; the speed does not depend on their values.
 fn matrix(k: usize, m: usize, dense: bool) -> Vec<Vec<(usize, u8)>> {
     let coefficient =
         |o: usize, s: usize| if o == 0 && !dense { 1 } else { ((o * 37 + s * 11) % 253 + 2) as u8 };
@@ -209,7 +210,7 @@ impl Drop for Memory {
     }
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time of this thread in nanoseconds.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn cpu_ns() -> u64 {
     #[repr(C)]
@@ -228,7 +229,8 @@ fn cpu_ns() -> u64 {
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
 }
 
-/// Wall time, where we do not know the thread's CPU clock.
+/// Returns the wall time in nanoseconds, on systems whose clock of a thread's CPU time is not known
+/// here.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 fn cpu_ns() -> u64 {
     use std::time::Instant;
@@ -236,7 +238,7 @@ fn cpu_ns() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// The XOR limit, in the widest vectors of the machine.
+/// The XOR limit, with the widest vectors of the machine.
 mod limit {
     /// # Safety
     ///

@@ -1,21 +1,22 @@
 //! Buffers of one length, laid out so that a kernel can read many of them at once.
 //!
-//! Streams whose addresses are equal modulo 4 KiB fight for the same set of the first-level cache:
-//! 16 streams at page boundaries halve the speed of every kernel measured. The pitch here is an odd
-//! multiple of 256 bytes, so 16 consecutive buffers start at 16 different places modulo 4 KiB.
+//! Streams whose addresses are equal modulo 4 KiB compete for the same set of the first-level
+//! cache: 16 streams at page boundaries halve the speed of every kernel measured. The pitch here is
+//! an odd multiple of 256 bytes, so 16 consecutive buffers start at 16 different places modulo 4
+//! KiB.
 //!
-//! Invariants: `pitch >= len`, `pitch % 512 == 256`, buffer i is the bytes `i * pitch .. i *
-//! pitch + len` of one allocation, all of it initialised; buffer 0 starts a page, every buffer starts a
-//! cache line.
+//! Invariants: `pitch >= len`, and `pitch % 512 == 256`. Buffer i is the `len` bytes from offset
+//! `i * pitch` of one allocation, which is initialised as a whole. Buffer 0 starts at a page, every
+//! buffer at a cache line.
 
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
 
-/// Buffer 0 starts a page.
+/// The alignment of buffer 0.
 const PAGE_BYTES: usize = 4096;
 
-/// A large arena starts a huge page, and asks for them: ten or more streams of small pages exhaust
-/// the TLB.
+/// The alignment of a large arena, which requests huge pages: ten or more streams in small pages
+/// exhaust the TLB.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Equal-length buffers, zeroed, page-aligned as a whole and staggered among themselves.
@@ -34,9 +35,9 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// `buffers` zeroed buffers of `len` bytes.
+    /// Allocates `buffers` zeroed buffers of `len` bytes.
     ///
-    /// Panics if the whole does not fit the address space; aborts through the allocator's hook if
+    /// Panics if the arena does not fit the address space; aborts through the allocator's hook if
     /// there is no memory, as a `Vec` does.
     pub fn new(buffers: usize, len: usize) -> Arena {
         let pitch = pitch(len).expect("a buffer of an arena fits the address space");
@@ -49,7 +50,7 @@ impl Arena {
         if align == HUGE_PAGE_BYTES {
             advise_huge_pages(base, size);
         }
-        // The hint must come before the first touch, therefore not `alloc_zeroed`.
+        // The hint must come before the first access, so `alloc_zeroed` is not used.
         // SAFETY: the allocation is `size` bytes long, and ours alone.
         unsafe { base.write_bytes(0, size) };
         Arena { base, layout, count: buffers, len, pitch }
@@ -66,33 +67,33 @@ impl Arena {
         self.count
     }
 
-    /// Buffer `i`. Panics if there is none.
+    /// Returns buffer `i`. Panics if there is none.
     pub fn get(&self, i: usize) -> &[u8] {
         // SAFETY: `start` checks i, so the range lies in the initialised allocation; it is borrowed
         // shared.
         unsafe { std::slice::from_raw_parts(self.start(i), self.len) }
     }
 
-    /// Buffer `i`, to be written. Panics if there is none.
+    /// Returns buffer `i`, writable. Panics if there is none.
     pub fn get_mut(&mut self, i: usize) -> &mut [u8] {
         // SAFETY: as in `get`, and the whole arena is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start(i), self.len) }
     }
 
-    /// Every buffer, ascending.
+    /// Returns every buffer, ascending.
     pub fn all(&self) -> Vec<&[u8]> {
         (0..self.count).map(|i| self.get(i)).collect()
     }
 
-    /// Every buffer, ascending, to be written.
+    /// Returns every buffer, ascending and writable.
     pub fn all_mut(&mut self) -> Vec<&mut [u8]> {
         let indices: Vec<usize> = (0..self.count).collect();
         self.split(&[], &indices).1
     }
 
-    /// The first `len` bytes of the first `count` buffers, appended to a list, to be written.
+    /// Appends the first `len` bytes of the first `count` buffers, writable, to a list.
     ///
-    /// For callers that keep the list. Panics if there are fewer buffers or bytes.
+    /// For callers that reuse the list. Panics if there are fewer buffers or bytes.
     pub fn heads_mut<'a>(&'a mut self, count: usize, len: usize, into: &mut Vec<&'a mut [u8]>) {
         assert!(count <= self.count && len <= self.len, "{count} buffers of {len} bytes");
         into.extend((0..count).map(|i| {
@@ -102,7 +103,7 @@ impl Arena {
         }));
     }
 
-    /// Disjoint shared and mutable views in one borrow, in the order of the two lists.
+    /// Returns disjoint shared and mutable views in one borrow, in the order of the two lists.
     ///
     /// Panics if an index is out of range, is written twice, or is both read and written. Reading
     /// one buffer twice is allowed.
@@ -146,7 +147,7 @@ impl std::fmt::Debug for Arena {
     }
 }
 
-/// The least pitch >= len that is an odd multiple of 256.
+/// Returns the least pitch >= len that is an odd multiple of 256.
 fn pitch(len: usize) -> Option<usize> {
     len.checked_add(256)?.checked_next_multiple_of(512).map(|above| above - 256)
 }
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn a_large_arena_starts_a_huge_page() {
         if cfg!(miri) {
-            return; // Zeroing megabytes takes Miri minutes, and the path differs in a no-op only.
+            return; // Zeroing megabytes takes Miri minutes, and this path differs only by a no-op.
         }
         let arena = Arena::new(3, 1 << 20);
         assert_eq!(arena.get(0).as_ptr().addr() % HUGE_PAGE_BYTES, 0);

@@ -1,4 +1,4 @@
-//! The use of each buffer in a run, and buffers given for that use only.
+//! The use of each buffer in a run, and buffers with the access that their use needs.
 //!
 //! Buffers in shared or read-only memory are passed for reading only; unused buffers may be absent.
 
@@ -6,7 +6,8 @@ use std::mem::take;
 
 use crate::error::ProgramError;
 
-/// Buffers of a program: far more than any code has cells, and few enough to be noted one by one.
+/// The most buffers of a program: far more than any code has cells, and few enough for two bits per
+/// buffer.
 const BUFFERS_MOST: usize = 1 << 24;
 
 /// A buffer, with the access that a run may have.
@@ -21,7 +22,7 @@ pub enum Buffer<'b> {
 }
 
 impl Buffer<'_> {
-    /// Its length in bytes, if it is there.
+    /// The length of the buffer in bytes; `None` if it is absent.
     pub fn len_bytes(&self) -> Option<usize> {
         match self {
             Buffer::Absent => None,
@@ -30,7 +31,7 @@ impl Buffer<'_> {
         }
     }
 
-    /// Returns a pointer, to be used as this variant allows.
+    /// Returns a pointer; the caller uses it only as this variant allows.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         match self {
             Buffer::Absent => std::ptr::null_mut(),
@@ -57,10 +58,10 @@ pub enum Use {
 #[derive(Debug)]
 pub(crate) struct Uses {
     buffers: usize,
-    /// Buffers of which a bit is set.
+    /// The number of buffers with a bit set.
     streams: usize,
     few: [u64; FEW_WORDS],
-    /// Instead of these, if they are too few.
+    /// The bits, if `few` has too few words for them.
     many: Box<[u64]>,
 }
 
@@ -88,12 +89,12 @@ impl Uses {
         self.streams
     }
 
-    /// Adds one that is read.
+    /// Marks a buffer as read.
     pub(crate) fn add_read(&mut self, buffer: usize) {
         self.add(buffer, READ);
     }
 
-    /// Adds a written buffer. Returns true if it was neither read nor written before.
+    /// Marks a buffer as written. Returns true if it was neither read nor written before.
     pub(crate) fn add_written(&mut self, buffer: usize) -> bool {
         self.add(buffer, WRITTEN) == 0
     }
@@ -107,7 +108,7 @@ impl Uses {
         before
     }
 
-    /// Of every buffer, ascending.
+    /// The use of every buffer, ascending.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = Use> {
         let words = if self.many.is_empty() { &self.few[..] } else { &self.many };
@@ -122,7 +123,7 @@ impl Uses {
         })
     }
 
-    /// Panics if there is no such buffer.
+    /// The use of a buffer. Panics if there is no such buffer.
     pub(crate) fn of(&self, buffer: usize) -> Use {
         assert!(buffer < self.buffers, "buffer {buffer} of {}", self.buffers);
         let words = if self.many.is_empty() { &self.few[..] } else { &self.many };
@@ -130,7 +131,7 @@ impl Uses {
     }
 }
 
-/// The use in the lowest two bits.
+/// Returns the use that the lowest two bits encode.
 #[inline]
 fn use_of(bits: u64) -> Use {
     match bits & (READ | WRITTEN) {
@@ -149,12 +150,12 @@ pub struct BufferList {
 }
 
 impl BufferList {
-    /// Without room.
+    /// Returns a list without capacity.
     pub const fn new() -> BufferList {
         BufferList { room: Vec::new() }
     }
 
-    /// Calls with an empty list that has the room of those before.
+    /// Calls a function with an empty list that has the capacity of earlier calls.
     pub fn with<'b, R>(&mut self, use_it: impl FnOnce(&mut Vec<Buffer<'b>>) -> R) -> R {
         let mut list: Vec<Buffer<'b>> = take(&mut self.room);
         let result = use_it(&mut list);
@@ -165,7 +166,7 @@ impl BufferList {
     }
 }
 
-/// Refuses more buffers than a program takes.
+/// Returns an error for more buffers than a program accepts.
 pub(crate) fn check_count(buffers: usize) -> Result<(), ProgramError> {
     match buffers <= BUFFERS_MOST {
         true => Ok(()),

@@ -1,7 +1,7 @@
-//! The kernels of additive FFTs, called over columns that may be many and far away.
+//! The kernels of additive FFTs, called for any number of columns, in caches or in memory.
 //!
-//! Groups of columns are taken together as long as the processor follows them; the states of a tile
-//! are in scratch otherwise, as the sums of [`crate::terms`] are.
+//! Groups of columns are processed together as long as the processor follows that many streams.
+//! Otherwise the states of a tile are kept in scratch, like the sums of [`crate::terms`].
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use crate::scratch::with_scratch;
 use crate::streams::Groups;
 use crate::terms::{SUMS_BYTES, WIDE, are_lost, groups_that_gain};
 
-/// Compiled for an engine.
+/// An additive FFT compiled for an engine.
 pub(crate) struct Butterflies<E: FftEngine> {
     engine: E,
     points: usize,
-    /// Leave states.
+    /// The kernel that leaves states.
     states: FftKernel<E::Coefficient>,
-    /// Through the cache and past it; then the same for far columns.
+    /// The kernels that store results through the cache and past it; then the same for far columns.
     finish: [FftKernel<E::Coefficient>; 2],
     far: [Option<FftKernel<E::Coefficient>>; 2],
     /// As in [`FftJob`].
@@ -37,7 +37,7 @@ pub(crate) struct Butterflies<E: FftEngine> {
 }
 
 impl<E: FftEngine> Butterflies<E> {
-    /// `None` if the engine has no kernels for it.
+    /// Compiles an FFT; `None` if the engine has no kernels for it.
     pub(crate) fn new(engine: E, fft: &Fft) -> Option<Box<Butterflies<E>>> {
         assert!(fft.has_points() && fft.has_outputs(), "the caller checks the shape of the FFT");
         let points = fft.points;
@@ -62,7 +62,7 @@ impl<E: FftEngine> Butterflies<E> {
             }
         };
         let columns_at_origin = &fft.origin.columns[..points];
-        // Eight points are encoded only.
+        // With eight points there are only encoders.
         if points != POINTS && (finish != Finish::Values || columns_at_origin.iter().any(Option::is_some)) {
             return None;
         }
@@ -79,7 +79,7 @@ impl<E: FftEngine> Butterflies<E> {
                 whole_factors.extend(factors.iter().map(|&factor| E::coefficient(factor)));
             } else if let Some(second) = is_there.iter().position(|&is_there| is_there) {
                 halves.extend_from_slice(&columns[second * half..][..half]);
-                // Of each level but the last, those of this half.
+                // Of each level except the last, the factors of this half.
                 let mut level = factors;
                 for width in (1..points.ilog2()).rev().map(|level| 1 << level) {
                     let (of_level, others) = level.split_at(width);
@@ -111,7 +111,7 @@ impl<E: FftEngine> Butterflies<E> {
         }))
     }
 
-    /// Groups with columns in one half or in both.
+    /// Returns the number of groups with columns in one half or in both.
     fn groups(&self) -> usize {
         self.wholes.len() / self.points + self.halves.len() / (self.points / 2)
     }
@@ -175,7 +175,7 @@ impl<E: FftEngine> Butterflies<E> {
             let so_far = states.map(|state| state.cast_const());
             for at in (0..len).step_by(tile) {
                 let n = tile.min(len - at);
-                // Those that are null stay so.
+                // Null pointers stay null.
                 let outputs =
                     outputs.map(|output| if output.is_null() { output } else { output.wrapping_add(at) });
                 for g in 0..count {
@@ -196,7 +196,7 @@ impl<E: FftEngine> Butterflies<E> {
         });
     }
 
-    /// One kernel call over groups of at most [`MAX_SOURCES`] columns.
+    /// Makes one kernel call, over groups of at most [`MAX_SOURCES`] columns.
     ///
     /// # Safety
     ///
@@ -209,7 +209,7 @@ impl<E: FftEngine> Butterflies<E> {
         buffer: impl Fn(usize) -> *mut u8,
     ) {
         let (points, half) = (self.points, self.points / 2);
-        // Those with columns in both halves come first.
+        // Groups with columns in both halves come first.
         let count = self.wholes.len() / points;
         let wholes = part.groups.start.min(count)..part.groups.end.min(count);
         let halves = part.groups.start - wholes.start..part.groups.end - wholes.end;
@@ -238,7 +238,7 @@ impl<E: FftEngine> Butterflies<E> {
 struct Part<'a> {
     groups: Range<usize>,
     start: Option<&'a [*const u8; POINTS_MOST]>,
-    /// True if the call makes the outputs, and reads the columns at the origin.
+    /// True if the call writes the outputs and reads the columns at the origin.
     is_last: bool,
     outputs: &'a [*mut u8],
     len: usize,
@@ -278,8 +278,8 @@ impl<E: FftEngine> std::fmt::Debug for Butterflies<E> {
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Columns some at a time, as on processors that follow few streams, and past the cache, give
-    //! the results of the steps.
+    //! Checks that processing some columns at a time (as on processors that follow few streams) and
+    //! storing past the cache give the results of the steps.
 
     use super::*;
     use crate::arch::x86_64::cpu::{Kind, tests::on};
@@ -295,8 +295,8 @@ mod tests {
         FftGroup { columns: [None; POINTS_MOST], factors }
     }
 
-    /// An FFT of `groups` groups, of which every third lacks a column and every fifth a half, with
-    /// values as outputs or with `rows` rows.
+    /// Returns an FFT of `groups` groups, of which every third lacks a column and every fifth lacks
+    /// a half. Its outputs are the values, or `rows` rows.
     fn fft(points: usize, groups: usize, rows: Option<usize>) -> Fft {
         let column = |g: usize, i: usize| match (g % 3, g % 5) {
             (2, _) if i == 1 => None,

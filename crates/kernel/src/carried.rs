@@ -1,5 +1,5 @@
-//! Horner's rule compiled for one tier: its kernels, called over columns that may be many, and the
-//! outputs computed from the states.
+//! Horner's rule compiled for one tier: its kernels, called for any number of columns, and the
+//! outputs that are computed from the states.
 
 use crate::dispatch::horner_engine;
 use crate::dot::Dot;
@@ -12,12 +12,12 @@ use crate::stores::Mode;
 use crate::streams::FewStreams;
 use crate::tier::Tier;
 
-/// Bytes of a tile of every state when there is something to solve: 12 of them and the outputs fill
-/// half a cache.
+/// The bytes of a tile of every state if outputs are computed from states: 12 such tiles and the
+/// outputs fill half of the first-level cache.
 const TILE_BYTES: usize = 1024;
 
-/// Bytes of a tile of every state when few columns are read at a time: 12 of them fill a tenth of a
-/// second-level cache. 4 KiB are as good, 16 lose a sixth.
+/// The bytes of a tile of every state if few columns are read at a time. 12 such tiles fill a tenth
+/// of a second-level cache. 4 KiB are as good; 16 KiB lose a sixth of the speed.
 const FEW_TILE_BYTES: usize = 8 * 1024;
 
 const NO_SOLUTION: Solution<'static> = Solution { outputs: &[], left: 0, uses: 0, matrices: &[] };
@@ -25,7 +25,7 @@ const NO_SOLUTION: Solution<'static> = Solution { outputs: &[], left: 0, uses: 0
 const NOTHING: Planes<*const u8> = [std::ptr::null(); STATES * PLANES_MOST];
 const NOWHERE: Planes<*mut u8> = [std::ptr::null_mut(); STATES * PLANES_MOST];
 
-/// Compiled for one tier.
+/// Horner's rule compiled for one tier.
 #[derive(Debug)]
 pub(crate) struct Carried {
     planes: usize,
@@ -47,7 +47,7 @@ enum To {
 /// Kernels that compute outputs from states while these are in registers.
 #[derive(Debug)]
 struct AtOnce {
-    /// Through the cache and past it.
+    /// The kernels that store through the cache and past it.
     kernels: [HornerKernel; 2],
     /// As in [`Solution`].
     left: usize,
@@ -56,8 +56,8 @@ struct AtOnce {
 }
 
 impl AtOnce {
-    /// `None` if the engine has no such kernels, or the outputs are no blocks, or more than there
-    /// are states.
+    /// Returns the kernels; `None` if the engine has none, if the outputs are not blocks, or if
+    /// there are more outputs than states.
     fn new(engine: &HornerEngine, planes: usize, rows: &[(usize, Vec<u8>)]) -> Option<AtOnce> {
         let kernels = engine.solving?;
         let states = STATES * planes;
@@ -82,8 +82,8 @@ impl AtOnce {
     }
 }
 
-/// Returns the block that is the first state, a plain sum, less the blocks before it: the last lost
-/// column of data. Returns the number of blocks if there is none.
+/// Returns the index of the block that is the first state, a plain sum, minus the blocks before it:
+/// the last lost column of data. Returns the number of blocks if there is no such block.
 fn left_block(planes: usize, rows: &[&[u8]]) -> usize {
     let total =
         |block: usize, t: usize, s: usize| (0..=block).fold(0, |total, b| total ^ rows[b * planes + t][s]);
@@ -96,7 +96,7 @@ fn left_block(planes: usize, rows: &[&[u8]]) -> usize {
 }
 
 impl Carried {
-    /// `None` if the tier has no kernel for such states.
+    /// Compiles Horner's rule for a tier; `None` if the tier has no kernel for such states.
     pub(crate) fn new(tier: Tier, horner: &Horner) -> Option<Carried> {
         if horner.steps.len() != STATES || horner.columns.len() > COLUMNS_MOST {
             return None;
@@ -125,7 +125,8 @@ impl Carried {
                 To::Solved { dot, at_once, adds: adds.clone(), outputs }
             }
         };
-        // Last first; states stay zero until a column is there.
+        // The last column comes first. Absent columns at the end are skipped, because states stay
+        // zero up to the first column.
         let columns = horner.columns.iter().rev().skip_while(|column| column.is_none()).cloned().collect();
         Some(Carried {
             planes: horner.planes,
@@ -139,7 +140,7 @@ impl Carried {
         })
     }
 
-    /// The buffers that are read, and those that are written.
+    /// Returns the buffers that are read, and those that are written.
     pub(crate) fn buffers(&self) -> (Vec<usize>, Vec<usize>) {
         let mut reads: Vec<usize> = self.columns.iter().flatten().flatten().copied().collect();
         match &self.to {
@@ -207,8 +208,8 @@ impl Carried {
         }
     }
 
-    /// Tile by tile, with states in scratch: so that something can be made of them, or carried over
-    /// columns some at a time.
+    /// Runs tile by tile, with states in scratch: so that outputs can be computed from them, or a
+    /// few columns processed at a time.
     ///
     /// # Safety
     ///
@@ -269,13 +270,14 @@ impl Carried {
     }
 }
 
-/// The kernel, through the cache or past it, that stores where these pointers say.
+/// Returns the kernel for these outputs: past the cache if streaming and all pointers are aligned,
+/// otherwise through it.
 fn kernel_into(outputs: &[*mut u8], streaming: bool, kernels: [HornerKernel; 2]) -> HornerKernel {
     let can_stream = outputs.iter().all(|output| output.addr().is_multiple_of(64));
     kernels[usize::from(streaming && can_stream)]
 }
 
-/// The buffers that are added to each plane of each state.
+/// Returns the buffers that are added to each plane of each state.
 fn planes_added(buffers: &[Option<usize>], buffer: impl Fn(usize) -> *mut u8) -> Planes<*const u8> {
     let mut planes = NOTHING;
     for (plane, i) in planes.iter_mut().zip(buffers) {
@@ -284,21 +286,21 @@ fn planes_added(buffers: &[Option<usize>], buffer: impl Fn(usize) -> *mut u8) ->
     planes
 }
 
-/// The buffers of each plane of each state.
+/// Returns the buffer of each plane of each state.
 fn planes_of(buffers: &[usize], buffer: impl Fn(usize) -> *mut u8) -> Planes<*mut u8> {
     let mut planes = NOWHERE;
     planes.iter_mut().zip(buffers).for_each(|(plane, &i)| *plane = buffer(i));
     planes
 }
 
-/// Columns of one run: their pointers are on the stack.
+/// The most columns of a run: their pointers are on the stack.
 const COLUMNS_MOST: usize = 256;
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Columns some at a time, as on machines that follow few streams, give the results of all
-    //! columns at once; solutions from states in registers give those of states in scratch. Every
-    //! engine has a kernel for these factors.
+    //! Checks that processing some columns at a time (as on machines that follow few streams) gives
+    //! the same results as all columns at once. Also checks that solutions from states in registers
+    //! equal those from states in scratch. Every engine has a kernel for these factors.
 
     use super::*;
     use crate::arch::x86_64::cpu::{Kind, tests::on};
@@ -309,11 +311,11 @@ mod tests {
     enum Made {
         /// The states themselves.
         States,
-        /// Outputs that are no blocks.
+        /// Outputs that are not blocks.
         Rows,
-        /// Blocks, of which the third is the first state less the others.
+        /// Blocks, of which the third is the first state minus the others.
         Blocks,
-        /// Two blocks, from all states but the second.
+        /// Two blocks, from all states except the second.
         OfSome,
     }
 

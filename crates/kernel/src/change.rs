@@ -5,13 +5,13 @@ use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
 /// A change compiled for an engine.
 pub(crate) struct Change<E: Engine> {
     kernel: Kernel<E::Coefficient>,
-    /// Of the targets, but of the first one if it takes the change as it is.
+    /// The coefficients of the targets, without that of the first one if it is 1.
     coefficients: Vec<E::Coefficient>,
     targets: Vec<usize>,
 }
 
 impl<E: Engine> Change<E> {
-    /// Returns `None` if the engine has no kernel for this number of targets.
+    /// Compiles a change; `None` if the engine has no kernel for this number of targets.
     pub(crate) fn new(engine: E, targets: &[(usize, u8)]) -> Option<Change<E>> {
         let mut targets: Vec<(usize, u8)> = targets.iter().copied().filter(|target| target.1 != 0).collect();
         let plain = targets.iter().position(|target| target.1 == 1);

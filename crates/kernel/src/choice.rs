@@ -10,11 +10,11 @@ use crate::tier::Tier;
 const FORCE_VARIABLE: &str = "PANTILE_KERNEL";
 
 impl Tier {
-    /// The tier that `PANTILE_KERNEL` forces, or else the fastest that this machine has. Decided
-    /// once per process.
+    /// Returns the tier that `PANTILE_KERNEL` forces, otherwise the fastest that this machine has.
+    /// It is chosen once per process.
     ///
     /// A forced name that is unknown or unavailable is ignored here; [`Tier::forced`] reports it,
-    /// and a program that lets its users set the variable should ask once at its start.
+    /// and a program whose users can set the variable should check it once at its start.
     pub fn best() -> Tier {
         static BEST: OnceLock<Tier> = OnceLock::new();
         *BEST.get_or_init(|| match Tier::forced() {
@@ -23,7 +23,7 @@ impl Tier {
         })
     }
 
-    /// Every tier that this machine has, slowest first; never empty.
+    /// Returns every tier that this machine has, slowest first; never empty.
     pub fn available() -> Vec<Tier> {
         Tier::ALL.into_iter().filter(|tier| tier.is_available()).collect()
     }
@@ -33,7 +33,7 @@ impl Tier {
         dispatch::is_available(self)
     }
 
-    /// The tier that `PANTILE_KERNEL` asks for; `None` if it is unset or empty.
+    /// Returns the tier that `PANTILE_KERNEL` requests; `None` if the variable is unset or empty.
     ///
     /// Errors: the variable names no tier, or one that this machine does not have.
     pub fn forced() -> Result<Option<Tier>, ForcedTierError> {
@@ -44,7 +44,7 @@ impl Tier {
     }
 }
 
-/// Why the tier that `PANTILE_KERNEL` asks for cannot be used.
+/// The reason why the tier that `PANTILE_KERNEL` requests cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForcedTierError {
@@ -55,7 +55,7 @@ pub enum ForcedTierError {
     },
     /// The tier exists, but this machine lacks its instructions.
     Unavailable {
-        /// The tier asked for.
+        /// The requested tier.
         tier: Tier,
     },
 }

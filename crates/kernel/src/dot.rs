@@ -15,13 +15,13 @@ pub struct Dot {
     sources: usize,
     outputs: usize,
     stores: Stores,
-    /// Sources that a row uses, and outputs.
+    /// The number of outputs, and of sources that a row uses.
     streams: usize,
 }
 
 impl Dot {
-    /// The matrix whose row o is the (source index, coefficient) pairs `rows[o]`, for
-    /// [`Tier::best`].
+    /// Compiles a matrix for [`Tier::best`]: row o has the (source index, coefficient) pairs
+    /// `rows[o]`.
     ///
     /// Coefficients of one source in one row are summed; those that are zero are dropped.
     /// Errors: `SourceOutOfRange` if a pair names a source at or past `sources`.
@@ -29,7 +29,7 @@ impl Dot {
         Dot::with_tier(Tier::best(), sources, rows)
     }
 
-    /// As [`Dot::new`], for a tier of the caller's choice.
+    /// Works like [`Dot::new`], for a tier that the caller chooses.
     ///
     /// Errors: also `TierUnavailable` if this machine lacks the tier.
     pub fn with_tier(tier: Tier, sources: usize, rows: &[Vec<(usize, u8)>]) -> Result<Dot, DotError> {
@@ -61,22 +61,24 @@ impl Dot {
         self.outputs
     }
 
-    /// `outputs[o] = sum of coefficient * sources[s]`.
+    /// Computes `outputs[o] = sum of coefficient * sources[s]`.
     ///
     /// Shape: every slice of one length; any length, any alignment. A row without coefficients
-    /// gives zeros. Errors: a count or a length is wrong; nothing is written then. Cost: no lock,
+    /// gives zeros. Errors: a count or a length is wrong; nothing is then written. Cost: no lock,
     /// and no allocation after the first run on a thread. One pass over the sources for up to eight
     /// dense outputs.
     pub fn apply(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         self.run_checked(Mode::Apply, sources, outputs)
     }
 
-    /// `outputs[o] ^= sum of coefficient * sources[s]`. Otherwise as [`Dot::apply`].
+    /// Computes `outputs[o] ^= sum of coefficient * sources[s]`. Otherwise works like
+    /// [`Dot::apply`].
     pub fn accumulate(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         self.run_checked(Mode::Accumulate, sources, outputs)
     }
 
-    /// [`Dot::apply`] over raw pointers, for callers that hold many strided elements in one arena.
+    /// Works like [`Dot::apply`] on raw pointers, for callers with many strided elements in one
+    /// arena.
     ///
     /// Panics if the number of pointers is not the number of sources and outputs.
     ///
@@ -119,7 +121,8 @@ impl Dot {
         unsafe { self.program.run(mode, self.streams_at(mode, len), |s| sources[s], |o| outputs[o], len) }
     }
 
-    /// As [`Dot::apply_raw`], with pointers by number and the stores decided by the caller.
+    /// Works like [`Dot::apply_raw`], with pointers by index; the caller decides about stores past
+    /// the cache.
     ///
     /// # Safety
     ///
@@ -141,7 +144,8 @@ impl Dot {
         self.program.is_one_pass()
     }
 
-    /// Decides about stores past the cache. Outputs that are added to were just read into it.
+    /// Decides about stores past the cache. Outputs that are added to were just read into the
+    /// cache.
     fn streams_at(&self, mode: Mode, len: usize) -> bool {
         match (mode, self.stores) {
             (Mode::Accumulate, Stores::Auto) => false,
@@ -171,7 +175,7 @@ impl Dot {
     }
 }
 
-/// One non-zero coefficient per source, sources ascending.
+/// Returns a row with one non-zero coefficient per source, sources ascending.
 fn tidied(row: &[(usize, u8)]) -> Vec<(usize, u8)> {
     let mut sorted = row.to_vec();
     sorted.sort_unstable_by_key(|(source, _)| *source);

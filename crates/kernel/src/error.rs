@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::tier::Tier;
 
-/// Why a matrix cannot be compiled.
+/// Reasons why a matrix cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DotError {
@@ -12,14 +12,14 @@ pub enum DotError {
     SourceOutOfRange {
         /// The row.
         output: usize,
-        /// The source that it names.
+        /// The source that the row names.
         source: usize,
         /// The number of sources.
         sources: usize,
     },
     /// This machine lacks the tier.
     TierUnavailable {
-        /// The tier asked for.
+        /// The requested tier.
         tier: Tier,
     },
 }
@@ -39,50 +39,50 @@ impl fmt::Display for DotError {
 
 impl std::error::Error for DotError {}
 
-/// Why buffers do not fit a matrix.
+/// Reasons why buffers do not fit a matrix or a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShapeError {
     /// The number of sources is wrong.
     SourceCount {
-        /// Sources given.
+        /// The number of sources given.
         have: usize,
-        /// Sources of the matrix.
+        /// The number of sources of the matrix.
         need: usize,
     },
     /// The number of outputs is wrong.
     OutputCount {
-        /// Outputs given.
+        /// The number of outputs given.
         have: usize,
-        /// Outputs of the matrix.
+        /// The number of outputs of the matrix.
         need: usize,
     },
     /// The number of buffers is wrong.
     BufferCount {
-        /// Buffers given.
+        /// The number of buffers given.
         have: usize,
-        /// Buffers of the program.
+        /// The number of buffers of the program.
         need: usize,
     },
     /// A buffer differs in length from the first one.
     BufferLen {
-        /// Which buffer.
+        /// The index of the buffer.
         index: usize,
         /// Its length in bytes.
         have: usize,
         /// The length of the first buffer in bytes.
         need: usize,
     },
-    /// A needed buffer is absent, or one to be written is read-only.
+    /// A needed buffer is absent, or a buffer that would be written is read-only.
     BufferGiven {
-        /// Which buffer.
+        /// The index of the buffer.
         index: usize,
-        /// True if the buffer is written, and not only read.
+        /// True if the run writes the buffer, and does not only read it.
         is_written: bool,
     },
     /// A source differs in length from the first output.
     SourceLen {
-        /// Which source.
+        /// The index of the source.
         index: usize,
         /// Its length in bytes.
         have: usize,
@@ -91,20 +91,20 @@ pub enum ShapeError {
     },
     /// An output differs in length from the first one.
     OutputLen {
-        /// Which output.
+        /// The index of the output.
         index: usize,
         /// Its length in bytes.
         have: usize,
         /// The length of the first output in bytes.
         need: usize,
     },
-    /// A column is no whole number of packets of each of its buffers.
+    /// A column does not consist of whole packets of each of its buffers.
     Packets {
-        /// Which column.
+        /// The index of the column.
         index: usize,
         /// Its length in bytes.
         have: usize,
-        /// Its length must be a multiple of this, in bytes: 0 if it has no buffers.
+        /// The length must be a multiple of this number of bytes; 0 if the column has no buffers.
         multiple_of: usize,
     },
 }
@@ -151,7 +151,7 @@ impl fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
-/// Why steps cannot be compiled.
+/// Reasons why steps cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgramError {
@@ -159,71 +159,71 @@ pub enum ProgramError {
     BufferOutOfRange {
         /// The step.
         step: usize,
-        /// The buffer that it names.
+        /// The buffer that the step names.
         buffer: usize,
         /// The number of buffers.
         buffers: usize,
     },
-    /// A step writes a buffer that it, or a step before it, reads or writes.
+    /// A step writes a buffer that this step or an earlier one reads or writes.
     TargetInUse {
         /// The step.
         step: usize,
-        /// The buffer that it writes.
+        /// The buffer that the step writes.
         target: usize,
     },
     /// A system has different numbers of sums and outputs, or a wrong number of coefficients.
     SystemShape {
-        /// Sums, counted by their starts.
+        /// The number of sums, counted by their starts.
         sums: usize,
-        /// Outputs.
+        /// The number of outputs.
         outputs: usize,
-        /// Sources of every sum.
+        /// The number of sources of every sum.
         sources: usize,
     },
-    /// A step of Horner's rule shifts planes by none, or by all of them.
+    /// A step of Horner's rule shifts by zero planes, or by all of them.
     ShiftOutOfRange {
-        /// The state whose step it is.
+        /// The state to which the step belongs.
         state: usize,
-        /// The planes by which it shifts.
+        /// The number of planes by which the step shifts.
         by: usize,
-        /// Planes of an element.
+        /// The number of planes of an element.
         planes: usize,
     },
-    /// An additive FFT of neither 4 nor 8 points.
+    /// An additive FFT has neither 4 nor 8 points.
     FftPoints {
-        /// Its points.
+        /// The number of its points.
         have: usize,
     },
     /// An additive FFT has no output, or more than it has points.
     FftOutputs {
-        /// Its outputs.
+        /// The number of its outputs.
         have: usize,
-        /// Its points.
+        /// The number of its points.
         most: usize,
     },
-    /// A transform of a network whose points are not 2, 4, 8 and so on to 256.
+    /// A transform of a network has a number of points that is not a power of two from 2 to 256.
     NetworkPoints {
         /// The step.
         step: usize,
-        /// Its points.
+        /// The number of its points.
         have: usize,
-        /// The most that there may be.
+        /// The most points that are allowed.
         most: usize,
     },
     /// A step of a network names more or fewer buffers than it has lanes.
     NetworkLanes {
         /// The step.
         step: usize,
-        /// The buffers that it names.
+        /// The number of buffers that the step names.
         have: usize,
-        /// Its lanes.
+        /// The number of its lanes.
         need: usize,
     },
     /// A step of a network names a slot that does not exist.
     SlotOutOfRange {
         /// The step.
         step: usize,
-        /// The last slot that it names.
+        /// The last slot that the step names.
         slot: usize,
         /// The number of slots.
         slots: usize,
@@ -240,30 +240,30 @@ pub enum ProgramError {
         /// The step.
         step: usize,
     },
-    /// More slots than a network has.
+    /// More slots than a network can have.
     TooManySlots {
         /// The number of slots.
         have: usize,
-        /// The most that there may be.
+        /// The most slots that are allowed.
         most: usize,
     },
-    /// More buffers than a program takes.
+    /// More buffers than a program can have.
     TooManyBuffers {
         /// The number of buffers.
         have: usize,
-        /// The most that there may be.
+        /// The most buffers that are allowed.
         most: usize,
     },
-    /// Columns that have more or fewer buffers than the program.
+    /// The columns have more or fewer buffers than the program.
     PacketBuffers {
-        /// The buffers of all columns.
+        /// The number of buffers of all columns.
         have: usize,
-        /// Those of the program.
+        /// The number of buffers of the program.
         need: usize,
     },
     /// This machine lacks the tier.
     TierUnavailable {
-        /// The tier asked for.
+        /// The requested tier.
         tier: Tier,
     },
 }

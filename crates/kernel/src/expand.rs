@@ -1,10 +1,10 @@
-//! A system expanded over all its reads: each output is a sum of products of sources and of starts.
+//! A system expanded over all its reads: each output is a sum of products over sources and starts.
 //!
-//! Solving ([`crate::solve`]) takes as many products: it saves some of the sources and spends them
-//! on the sums, each of which is read as soon as it is made. That limits the speed where a product
-//! is two look-ups and registers are few. One output is the sum of ones less others, in both forms.
+//! Solving ([`crate::solve`]) takes as many products: fewer for the sources, but more for the sums,
+//! each of which is used as soon as it is computed. That limits the speed where a product is two
+//! look-ups and registers are few. In both forms one output is the sum of ones minus other outputs.
 //!
-//! Invariants: the outputs are those of the system.
+//! Invariants: the outputs are the same as those of the system.
 
 use std::mem::MaybeUninit;
 
@@ -13,29 +13,29 @@ use crate::order::reading_order;
 use crate::portable::product;
 use crate::system::System;
 
-/// Outputs at most.
+/// The most outputs.
 const MOST: usize = 4;
 
-/// A system compiled for an engine that takes it so.
+/// A system compiled in expanded form, for an engine.
 pub(crate) struct Expanded<C> {
     cached: Kernel<C>,
-    /// `None` where from memory a system that is solved is faster.
+    /// The kernel for sources from memory; `None` if solving the system is faster there.
     streaming: Option<Kernel<C>>,
-    /// The terms of the sum of ones, and then the starts of other sums.
+    /// The terms of the sum of ones, then the starts of the other sums.
     sources: Vec<u32>,
     in_ones: usize,
-    /// Those of all outputs but the last, source after source.
+    /// The coefficients of all outputs except the last, one source after the other.
     coefficients: Vec<C>,
-    /// The outputs that are taken from the sum of ones to leave the last one.
+    /// A bit for each output that is subtracted from the sum of ones to give the last output.
     taken: u32,
 }
 
 impl<C: Copy> Expanded<C> {
-    /// `ones` is the sum of ones, `rows` the outputs in the order in which they will be given, the
-    /// last of them that sum less the `taken` outputs.
+    /// Compiles a system. `ones` is the sum of ones. `rows` are the outputs in the order in which
+    /// they will be passed; the last one is that sum minus the `taken` outputs.
     ///
-    /// Returns `None` if the engine has no kernel for this number of outputs, or takes that many
-    /// sources in no single call.
+    /// Returns `None` if the engine has no kernel for this number of outputs, or if it cannot
+    /// process that many sources in one call.
     pub(crate) fn new<E: Engine<Coefficient = C>>(
         engine: E,
         system: &System<'_>,
@@ -79,7 +79,7 @@ impl<C: Copy> Expanded<C> {
         Some(Expanded { cached, streaming, sources, in_ones, coefficients, taken })
     }
 
-    /// The kernel for such a run; `None` if solving is faster.
+    /// Returns the kernel for a run that does or does not stream; `None` if solving is faster.
     pub(crate) fn kernel(&self, streaming: bool) -> Option<Kernel<C>> {
         if streaming { self.streaming } else { Some(self.cached) }
     }

@@ -1,50 +1,52 @@
 //! The additive FFT of four or eight points over columns. It saves most products of a Reed-Solomon
 //! code whose points are in cosets of a subspace, compared with a dense matrix.
 //!
-//! Columns are taken in *groups* of T = 4 or 8. They are the values of a polynomial of degree less
-//! than T at y + 0, y + 1, y + b, y + b + 1 (and the same with b' added). Butterflies, (lo, hi) ->
-//! (lo + f (lo + hi), lo + hi), turn them into coefficients, in log2 T levels of T / 2 each. These
-//! are in the basis of Lin, Chung and Han: 1, X, X^2 + X, X (X^2 + X) for T = 4. That is a product
-//! for a column where T = 4, and three for two columns where T = 8. The coefficients of all groups
-//! add up to T *states*, in registers; every column is read once. Outputs are the values of the
-//! states at the points of the *origin*, the coset of 0, or rows of coefficients of the states, for
-//! lost columns.
+//! Columns are processed in *groups* of T = 4 or 8. A group has the values of a polynomial of
+//! degree less than T at y + 0, y + 1, y + b, y + b + 1 (and for T = 8 at the same points plus b').
+//! Butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi), convert the values to coefficients in the
+//! basis of Lin, Chung and Han (for T = 4: 1, X, X^2 + X, X (X^2 + X)), in log2 T levels of T / 2
+//! butterflies. That is one product per column for T = 4, and three products per two columns for T
+//! = 8. The coefficients of all groups are added up in T *states*, in registers; every column is
+//! read once. Outputs are the values of the states at the points of the *origin*, the coset of 0,
+//! or rows of coefficients of the states, for lost columns.
 //!
-//! The points are not assumed: any factors are carried out as above, and [`Fft::expanded`] is the
-//! matrix of the result. Kernels want those of the origin as they are in a Cantor basis, b^2 + b =
-//! 1 and b'^2 + b' = b: most are zero then.
+//! Nothing is assumed about the points: any factors are processed as above, and [`Fft::expanded`]
+//! is the matrix of the result. Only the factors of the origin must be those of a Cantor basis,
+//! b^2 + b = 1 and b'^2 + b' = b, for kernels to exist: most of them are then zero.
 
 use crate::engine::Engine;
 use crate::portable::product;
 
-/// Points of a group, and states, at most.
+/// The most points of a group, and the most states.
 pub(crate) const POINTS_MOST: usize = 8;
 
-/// Points of a group whose states can be solved.
+/// The number of points of a group for which outputs can be solved from states.
 pub(crate) const POINTS: usize = 4;
 
-/// Factors of a group: one for every two points at level 0, then half as many at each level.
+/// The most factors of a group: one for every two points at level 0, then half as many at each next
+/// level.
 pub(crate) const FACTORS_MOST: usize = POINTS_MOST - 1;
 
-/// States of columns, and the outputs computed from them.
+/// An additive FFT: the states of columns, and the outputs that are computed from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fft {
-    /// Points of each group: 4 or 8. Further columns of a group are not read.
+    /// The points of each group: 4 or 8. Further columns of a group are not read.
     pub points: usize,
     /// The columns.
     pub groups: Vec<FftGroup>,
-    /// Columns at the origin, and its factors, which [`FftOutputs::Values`] have, too.
+    /// The columns at the origin, and the factors of the origin, which [`FftOutputs::Values`] use,
+    /// too.
     pub origin: FftGroup,
     /// The outputs computed from the states.
     pub outputs: FftOutputs,
 }
 
-/// Columns side by side.
+/// The columns at the points of one coset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FftGroup {
     /// The buffers, point by point; `None` is a column of zeros.
     pub columns: [Option<usize>; POINTS_MOST],
-    /// The factors of butterflies, level by level. Butterflies of level 0 are of neighbours; each
+    /// The factors of butterflies, level by level. Butterflies of level 0 combine neighbours; each
     /// later level doubles the distance.
     pub factors: [u8; FACTORS_MOST],
 }
@@ -52,13 +54,13 @@ pub struct FftGroup {
 /// The outputs computed from the states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FftOutputs {
-    /// The values at the points of the origin, of those that have a buffer.
+    /// The values at those points of the origin that have a buffer.
     Values([Option<usize>; POINTS_MOST]),
-    /// Buffers, no more than points, each with its coefficient of each state.
+    /// At most as many buffers as points, each with a coefficient for each state.
     Solved(Vec<(usize, [u8; POINTS_MOST])>),
 }
 
-/// Returns the butterflies of a group of `points` points, from level 0 on: the places of lo and hi,
+/// Returns the butterflies of a group of `points` points, from level 0 on: the indices of lo, hi
 /// and the factor.
 pub(crate) fn butterflies(points: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
     (0..points.ilog2()).flat_map(move |level| {
@@ -69,7 +71,7 @@ pub(crate) fn butterflies(points: usize) -> impl DoubleEndedIterator<Item = (usi
 }
 
 impl Fft {
-    /// Groups, the origin last.
+    /// Returns all groups, the origin last.
     fn all_groups(&self) -> impl Iterator<Item = &FftGroup> {
         self.groups.iter().chain([&self.origin])
     }
@@ -84,7 +86,7 @@ impl Fft {
         states
     }
 
-    /// The values at the origin, each with its coefficient of each state.
+    /// Returns the values at the origin, each with a coefficient for each state.
     fn values(&self) -> [[u8; POINTS_MOST]; POINTS_MOST] {
         let mut rows: [[u8; POINTS_MOST]; POINTS_MOST] =
             std::array::from_fn(|i| std::array::from_fn(|state| u8::from(i == state)));
@@ -97,7 +99,7 @@ impl Fft {
         rows
     }
 
-    /// Each output and its coefficient of each state.
+    /// Returns each output with its coefficient for each state.
     fn rows(&self) -> Vec<(usize, [u8; POINTS_MOST])> {
         match &self.outputs {
             FftOutputs::Solved(rows) => rows.clone(),
@@ -124,12 +126,12 @@ impl Fft {
         self.rows().into_iter().map(|(output, row)| (output, over(row))).collect()
     }
 
-    /// The buffers that are read.
+    /// Returns the buffers that are read.
     pub(crate) fn reads(&self) -> impl Iterator<Item = usize> {
         self.all_groups().flat_map(|group| &group.columns[..self.points]).flatten().copied()
     }
 
-    /// The buffers that are written.
+    /// Returns the buffers that are written.
     pub(crate) fn writes(&self) -> impl Iterator<Item = usize> {
         let (values, rows): (&[Option<usize>], &[_]) = match &self.outputs {
             FftOutputs::Values(buffers) => (&buffers[..self.points], &[]),
@@ -138,18 +140,18 @@ impl Fft {
         values.iter().flatten().copied().chain(rows.iter().map(|row| row.0))
     }
 
-    /// True if it has 4 or 8 points.
+    /// True if the FFT has 4 or 8 points.
     pub(crate) fn has_points(&self) -> bool {
         matches!(self.points, 4 | 8)
     }
 
-    /// True if there are outputs, and no more than states.
+    /// True if there are outputs, at most as many as states.
     pub(crate) fn has_outputs(&self) -> bool {
         (1..=self.points).contains(&self.writes().count())
     }
 
-    /// The factors of the origin that are not zero, if they are those of a Cantor basis: b, and of
-    /// eight points b' and b' + b as well.
+    /// Returns the factors of the origin that are not zero, if they are those of a Cantor basis.
+    /// These are b, and with eight points also b' and b' + b.
     pub(crate) fn origin_factors(&self) -> Option<&[u8]> {
         match (self.points, &self.origin.factors) {
             (4, [0, _, 0, ..]) => Some(&self.origin.factors[1..2]),
@@ -162,25 +164,25 @@ impl Fft {
 /// The results of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
-    /// They are stored as they are.
+    /// The states, stored unchanged.
     States,
-    /// Their values.
+    /// The values at the origin.
     Values,
-    /// Rows of coefficients; of four points.
+    /// Rows of coefficients over the states; only with four points.
     Rows,
-    /// Four rows, the last of which is the last state less the others and has no coefficients.
+    /// Four rows, of which the last is the last state minus the other rows and has no coefficients.
     RowsAndWhatIsLeft,
 }
 
-/// A pointer to a column of a kernel: `mask` is all ones, or zero for a column of zeros, which has
-/// only the bytes of a visit.
+/// A pointer to a column of a kernel: `mask` is all ones; or zero for a column of zeros, which has
+/// only the bytes of one visit.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     base: *const u8,
     mask: usize,
 }
 
-/// Bytes of a column that a visit reads at most.
+/// The most bytes of a column that a visit reads.
 pub(crate) const VISIT_BYTES_MOST: usize = 512;
 
 #[repr(align(64))]
@@ -202,7 +204,7 @@ impl Column {
     }
 }
 
-/// Carries out one job.
+/// A kernel: runs one job.
 ///
 /// # Safety
 ///
@@ -214,34 +216,35 @@ pub(crate) type FftKernel<C> = unsafe fn(&FftJob<'_, C>);
 
 /// The arguments of a kernel of T points.
 pub(crate) struct FftJob<'a, C> {
-    /// T columns of each group.
+    /// The T columns of each group with columns in both halves.
     pub(crate) wholes: &'a [Column],
-    /// T - 1 of each, as in [`FftGroup`].
+    /// The T - 1 factors of each of these groups, as in [`FftGroup`].
     pub(crate) whole_factors: &'a [C],
-    /// T / 2 columns of each group that has no others.
+    /// The T / 2 columns of each group with columns in only one half.
     pub(crate) halves: &'a [Column],
-    /// T / 2 - 1 of each, as of a group of half the points, and then the factor by which its
-    /// coefficients enter the first half of the states: that of the last level, and 1 more for the
-    /// first half of a group.
+    /// The factors of each of these groups. They are T / 2 - 1, as for a group of half the points;
+    /// then the factor with which its coefficients are added to the first half of the states. That
+    /// is the factor of the last level, plus 1 for the first half of a group.
     pub(crate) half_factors: &'a [C],
-    /// The four at the origin, if there are any; of four points.
+    /// The four columns at the origin, if there are any; only with four points.
     pub(crate) at_origin: Option<&'a [Column; POINTS]>,
     /// The factors of the origin that are not zero.
     pub(crate) origin_factors: &'a [C],
-    /// The states so far; `None`: zeros.
+    /// The states so far; `None` for zeros.
     pub(crate) start: Option<&'a [*const u8; POINTS_MOST]>,
-    /// T for states and for values, of which those may be null; else one for each row.
+    /// T outputs for states and for values, of which those for values may be null; otherwise one
+    /// output per row.
     pub(crate) outputs: &'a [*mut u8],
-    /// Row by row, its coefficient of each of four states.
+    /// For each row, its coefficients for the four states.
     pub(crate) solution: &'a [[C; POINTS]],
-    /// Bytes of every buffer.
+    /// The length of every buffer in bytes.
     pub(crate) len: usize,
 }
 
 /// An instruction set with kernels of additive FFTs.
 pub(crate) trait FftEngine: Engine {
-    /// The kernel of 4 or of 8 points, which stores past the cache if `streaming`; `None` if the
-    /// engine has none.
+    /// Returns the kernel of 4 or of 8 points, which stores past the cache if `streaming`; `None`
+    /// if the engine has none.
     fn fft_kernel(
         self,
         streaming: bool,
@@ -249,8 +252,8 @@ pub(crate) trait FftEngine: Engine {
         finish: Finish,
     ) -> Option<FftKernel<Self::Coefficient>>;
 
-    /// Returns a kernel as [`FftEngine::fft_kernel`], for far columns that are too many for the
-    /// prefetchers; `None` if that one serves.
+    /// Returns a kernel as [`FftEngine::fft_kernel`], for far columns that are more streams than
+    /// the prefetchers follow; `None` if that kernel is to be used.
     fn far_fft_kernel(
         self,
         _streaming: bool,

@@ -1,15 +1,15 @@
-//! Tools to measure kernels: a clock that stands still while other threads run, and a speed limit
-//! to compare with.
+//! Tools to measure kernels: a clock that stops while other threads run, and a speed limit for
+//! comparison.
 //!
 //! The limit of a computation is the speed of an XOR kernel that reads every source once and writes
 //! every output once, in the same buffers. It does almost no arithmetic, so its time is the cost of
-//! moving the bytes. No single order of moving them is the best everywhere, so there are several,
-//! and the limit is the fastest of them.
+//! moving the bytes. No single order of moving them is the fastest everywhere, so several are
+//! measured, and the limit is the fastest of them.
 
 use crate::order::reading_order;
 use crate::{ShapeError, Stores};
 
-/// CPU time of this thread in nanoseconds; of the whole process where the system has no such clock.
+/// Returns the CPU time of this thread in nanoseconds.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub fn thread_cpu_ns() -> u64 {
     #[repr(C)]
@@ -29,7 +29,8 @@ pub fn thread_cpu_ns() -> u64 {
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
 }
 
-/// Time that passed, in nanoseconds: this system's clock of a thread's CPU time is not known here.
+/// Returns the elapsed time in nanoseconds, because the clock of a thread's CPU time is not known
+/// on this system.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub fn thread_cpu_ns() -> u64 {
     use std::sync::OnceLock;
@@ -41,26 +42,26 @@ pub fn thread_cpu_ns() -> u64 {
 /// The order in which a limit moves its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitOrder {
-    /// All sources slice by slice, their sum to every output; else each output has its own share of
-    /// the sources.
+    /// True: all sources are read slice by slice, and their sum is written to every output. False:
+    /// each output has its own share of the sources.
     pub shared: bool,
-    /// One output after another over the whole length; else all of them slice by slice. Only if not
-    /// shared.
+    /// True: one output after another over the whole length. False: all outputs slice by slice.
+    /// Used only if not `shared`.
     pub in_sequence: bool,
-    /// Outputs go past the cache.
+    /// True if outputs are stored past the cache.
     pub streaming: bool,
-    /// Bytes read of each source at a time. Only if shared.
+    /// The bytes of each source that are read at a time. Used only if `shared`.
     pub visit: Visit,
 }
 
-/// How many bytes of each source a limit takes at a time.
+/// The bytes of each source that a limit reads at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// 64: a line of each stream in turn is fastest in the second-level cache of Ice Lake.
+    /// 64 bytes: a line of each stream in turn is fastest in the second-level cache of Ice Lake.
     Line,
-    /// 256.
+    /// 256 bytes.
     Usual,
-    /// 512: more sources than the first-level cache has ways gain by it, page-aligned.
+    /// 512 bytes: faster for more page-aligned sources than the first-level cache has ways.
     Wide,
 }
 
@@ -70,7 +71,7 @@ pub struct XorLimit {
     buffers: usize,
     sources: Vec<usize>,
     outputs: Vec<usize>,
-    /// Outputs are read as well, and added to.
+    /// True if outputs are also read, and added to.
     adds: bool,
 }
 
@@ -88,9 +89,9 @@ impl XorLimit {
         XorLimit { buffers, sources: sources.to_vec(), outputs: outputs.to_vec(), adds: false }
     }
 
-    /// Returns the limit of reads and writes in columns of `rows` buffers each, moved as whole
-    /// columns: no computation reads fewer streams. `None` if these are not whole columns, or more
-    /// than there are.
+    /// Returns the limit of `reads` and `writes` buffers that are whole columns of `rows` buffers,
+    /// moved as columns: no computation reads fewer streams. `None` if they are not whole columns,
+    /// or more columns than `columns`.
     pub fn of_columns(columns: usize, rows: usize, reads: usize, writes: usize) -> Option<XorLimit> {
         let whole =
             |buffers: usize| buffers.is_multiple_of(rows).then(|| buffers.checked_div(rows)).flatten();
@@ -102,13 +103,14 @@ impl XorLimit {
     /// Returns the limit of a computation that also reads its outputs before it writes them, as an
     /// update does.
     ///
-    /// Panics as [`XorLimit::new`].
+    /// Panics like [`XorLimit::new`].
     pub fn adding(buffers: usize, sources: &[usize], outputs: &[usize]) -> XorLimit {
         XorLimit { adds: true, ..XorLimit::new(buffers, sources, outputs) }
     }
 
-    /// The orders that are worth a try for buffers of `len` bytes, where outputs are stored so.
-    /// [`Stores::Auto`]: also past the cache from half of the footprint on above which programs do.
+    /// Returns the orders that can be the fastest for buffers of `len` bytes under a store policy.
+    /// With [`Stores::Auto`] orders past the cache are included from half the footprint at which
+    /// programs use them.
     pub fn orders(&self, len: usize, stores: Stores) -> Vec<LimitOrder> {
         let order = |shared, in_sequence, streaming| LimitOrder {
             shared,
@@ -129,10 +131,10 @@ impl XorLimit {
         orders
     }
 
-    /// Reads every source and writes every output once. The outputs have no meaning.
+    /// Reads every source and writes every output once. The content of the outputs has no meaning.
     ///
-    /// Bytes past the last multiple of 64 are left alone; outputs that are not aligned to 64 are
-    /// not streamed. Errors: a count or a length is wrong; nothing is written then.
+    /// Bytes after the last multiple of 64 are not moved; outputs that are not aligned to 64 are
+    /// not streamed. Errors: a count or a length is wrong; nothing is then written.
     pub fn run(&self, order: LimitOrder, buffers: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         if buffers.len() != self.buffers {
             return Err(ShapeError::BufferCount { have: buffers.len(), need: self.buffers });
@@ -145,7 +147,7 @@ impl XorLimit {
         crate::scratch::with_scratch(places, 0, |places, _| {
             let shares = if order.shared { 1 } else { self.outputs.len().max(1) };
             let share = |o: usize| o * self.sources.len() / shares..(o + 1) * self.sources.len() / shares;
-            // In each share as kernels read them.
+            // In each share sources are in the order in which kernels read them.
             let sources = (0..shares).map(|o| &self.sources[share(o)]);
             let sources = sources.flat_map(|share| reading_order(share.len()).map(|i| share[i]));
             let all = sources.chain(self.outputs.iter().copied());
@@ -177,21 +179,21 @@ impl XorLimit {
     }
 }
 
-/// Bytes of a buffer that a limit in slices reads at a time.
+/// The bytes of a buffer that a limit in slices reads at a time.
 const SLICE_BYTES: usize = 512;
 
 /// The most sources for which larger visits gain nothing: a line of each fits a set of any
 /// first-level cache.
 const FEW_SOURCES: usize = 8;
 
-/// How a limit sums.
+/// The way in which a limit sums.
 #[derive(Clone, Copy)]
 #[cfg_attr(
     not(all(target_arch = "x86_64", not(miri))),
     allow(dead_code, reason = "no vectors look at all of it here")
 )]
 struct How {
-    /// Outputs are aligned to 64, and go past the cache.
+    /// True if outputs are aligned to 64 bytes and stored past the cache.
     streaming: bool,
     /// As in [`XorLimit`].
     adds: bool,

@@ -1,18 +1,19 @@
-//! Networks of butterflies: additive FFTs of up to 256 points over the columns of a stripe, carried
-//! out tile by tile.
+//! Networks of butterflies: additive FFTs of up to 256 points over the columns of a stripe,
+//! computed tile by tile.
 //!
-//! A [`Network`] is a list of transforms between *slots*, lines of its own that are as long as a
+//! A [`Network`] is a list of transforms between *slots*, which are scratch buffers as long as a
 //! tile, and the buffers of a stripe. Each transform has T points, a power of two, and log2 T
 //! levels of T / 2 butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi) from values to
-//! coefficients, and back. Up to four levels are done while columns are in registers. So a
+//! coefficients, or the reverse. Up to four levels are done while columns are in registers. So a
 //! transform of 128 points reads and writes its slots twice for 448 products. All slots of a tile
 //! stay in the caches.
 //!
-//! As in [`crate::fft`] the points are not assumed. Where the first factor of each level is zero,
-//! as it is at the coset of 0, its products are left out.
+//! As in [`crate::fft`] nothing is assumed about the points. If the first factor of each level is
+//! zero, as for the coset of 0, its products are skipped.
 //!
 //! Invariants: a run reads no slot that it has not written, and no buffer that a later step writes;
-//! every buffer is written once. The rest after whole tiles is done like a tile.
+//! every buffer is written once. The bytes after the last whole tile are processed as a shorter
+//! tile.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,21 +25,21 @@ use crate::portable::product;
 use crate::scratch::with_scratch;
 use crate::tier::Tier;
 
-/// Points of a transform at most: all of the field.
+/// The most points of a transform: all elements of the field.
 const POINTS_MOST: usize = 256;
 
-/// Slots of a network at most: twice the number for decoding with the most points.
+/// The most slots of a network: twice the number that decoding with the most points needs.
 const SLOTS_MOST: usize = 2048;
 
-/// Levels that a kernel does at most.
+/// The most levels of a kernel.
 const LEVELS_MOST: u32 = 4;
 
-/// Lanes of a kernel at most.
+/// The most lanes of a kernel.
 pub(crate) const LANES_MOST: usize = 1 << LEVELS_MOST;
 
-/// The most bytes of the slots of a tile, if a tile is longer than the shortest. Few slots stay in
-/// the first-level cache, many in the second: shorter tiles would cost more, by the fixed work of
-/// each step. NOTES.md has the figures.
+/// The most bytes of all slots, for tiles longer than the shortest. Few slots then fit the
+/// first-level cache, many the second-level cache; shorter tiles would cost more, because of the
+/// fixed work per step. NOTES.md has the figures.
 const SLOTS_BYTES: usize = 64 * 1024;
 
 /// The shortest tile, and the longest.
@@ -48,54 +49,54 @@ const TILE_BYTES_MOST: usize = 2048;
 /// Transforms over columns, one after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
-    /// Slots, numbered from 0.
+    /// The number of slots, which are numbered from 0.
     pub slots: usize,
     /// The steps, in this order.
     pub steps: Vec<NetworkStep>,
 }
 
-/// One step of a [`Network`]. T is one more than the number of factors. The factors are those of
-/// level 0, T / 2 of them, then half as many for each later level. Factor j of level i is of the
-/// butterflies of points that are 2^i apart, from point j 2^(i+1) on.
+/// One step of a [`Network`]. A transform has T points, one more than its number of factors. There
+/// are T / 2 factors of level 0, then half as many for each later level. Factor j of level i is for
+/// the 2^i butterflies of points at the distance 2^i that start at point j 2^(i+1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkStep {
-    /// From values at T points to coefficients.
+    /// Converts values at T points to coefficients.
     Inverse {
         /// The values.
         from: Lanes,
-        /// T - 1 of them.
+        /// The T - 1 factors.
         factors: Vec<u8>,
         /// The first of T slots.
         to: usize,
         /// True if the coefficients are added to the slots, instead of replacing their content.
         adds: bool,
     },
-    /// From T coefficients to values.
+    /// Converts T coefficients to values.
     Forward {
         /// The first of T slots.
         from: usize,
-        /// T - 1 of them.
+        /// The T - 1 factors.
         factors: Vec<u8>,
         /// The values. A lane without a buffer is not computed, if that saves work.
         to: Lanes,
     },
-    /// Each lane times its factor.
+    /// Multiplies each lane by its factor.
     Scale {
-        /// The first of the slots, one for each factor; `None` is zeros.
+        /// The first of the slots, one for each factor; `None` for zeros.
         from: Option<usize>,
-        /// The buffer added before the product, or none, for each lane.
+        /// For each lane, the buffer that is added before the product, or none.
         plus: Vec<Option<usize>>,
-        /// One for each lane.
+        /// The factors, one for each lane.
         factors: Vec<u8>,
         /// The products; a lane without a buffer is not computed.
         to: Lanes,
     },
 }
 
-/// The places of values, lane by lane.
+/// The locations of values, lane by lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lanes {
-    /// From this slot on.
+    /// Consecutive slots, from this one on.
     Slots(usize),
     /// In buffers; `None` reads as zeros, and is not stored.
     Buffers(Vec<Option<usize>>),
@@ -116,7 +117,7 @@ impl NetworkStep {
         firsts.into_iter().flatten().map(move |first| first..first.saturating_add(lanes))
     }
 
-    /// The slots that are written.
+    /// Returns the slots that are written.
     fn slots_written(&self) -> Option<Range<usize>> {
         let first = match self {
             NetworkStep::Inverse { to, .. } => *to,
@@ -127,7 +128,7 @@ impl NetworkStep {
         Some(first..first.saturating_add(self.lanes()))
     }
 
-    /// The buffers that are read.
+    /// Returns the buffers that are read.
     fn buffers_read(&self) -> impl Iterator<Item = usize> {
         let buffers: &[Option<usize>] = match self {
             NetworkStep::Inverse { from: Lanes::Buffers(buffers), .. } => buffers,
@@ -137,7 +138,7 @@ impl NetworkStep {
         buffers.iter().flatten().copied()
     }
 
-    /// The buffers that are written.
+    /// Returns the buffers that are written.
     fn buffers_written(&self) -> impl Iterator<Item = usize> {
         let buffers: &[Option<usize>] = match self {
             NetworkStep::Forward { to: Lanes::Buffers(buffers), .. }
@@ -147,7 +148,7 @@ impl NetworkStep {
         buffers.iter().flatten().copied()
     }
 
-    /// Returns the number of its lanes: T, or the number of factors.
+    /// Returns the number of lanes: T, or the number of factors.
     fn lanes(&self) -> usize {
         match self {
             NetworkStep::Inverse { factors, .. } | NetworkStep::Forward { factors, .. } => factors.len() + 1,
@@ -155,7 +156,7 @@ impl NetworkStep {
         }
     }
 
-    /// Lanes that a list names, if it is one.
+    /// Returns the lengths of the lists of buffers of the step, if it has any.
     fn listed(&self) -> [Option<usize>; 2] {
         let listed = |lanes: &Lanes| match lanes {
             Lanes::Slots(_) => None,
@@ -200,7 +201,8 @@ impl Network {
                 if let Some(slot) = slots.clone().find(|&slot| !has_content[slot]) {
                     return Err(ProgramError::SlotUnwritten { step, slot });
                 }
-                // In place, lane by lane, or apart.
+                // Slots are written either in place, lane by lane, or apart from those that are
+                // read.
                 let overlaps = |to: Range<usize>| to != slots && to.start < slots.end && slots.start < to.end;
                 if what.slots_written().is_some_and(overlaps) {
                     return Err(ProgramError::SlotsOverlap { step });
@@ -231,8 +233,8 @@ impl Network {
         Ok(uses)
     }
 
-    /// Returns the number of products of a dense sum of products that take as long, for each byte
-    /// of a buffer, so that callers can choose between both.
+    /// Returns the number of products per byte of a buffer that a dense matrix could compute in the
+    /// same time, so that callers can choose between both.
     ///
     /// An estimate: measured in the first-level and second-level caches, codes of 24 to 256
     /// columns, within a third (NOTES.md).
@@ -255,7 +257,7 @@ impl Network {
         quarters.sum::<usize>() / 4
     }
 
-    /// True if a step after this one reads some of these slots before they are written.
+    /// True if a step after this one reads some of these slots before they are written again.
     fn is_read_later(&self, step: usize, slots: &Range<usize>) -> bool {
         slots.clone().any(|slot| {
             for later in &self.steps[step + 1..] {
@@ -271,7 +273,7 @@ impl Network {
     }
 }
 
-/// Carries out one job over the lanes that it is made for.
+/// A kernel: runs one job over its lanes.
 ///
 /// # Safety
 ///
@@ -281,32 +283,31 @@ impl Network {
 /// aligned to 64 bytes if it stores past the cache.
 pub(crate) type NetworkKernel<C> = unsafe fn(&NetworkJob<'_, C>);
 
-/// The arguments of a kernel. Its kind decides which places it reads.
+/// The arguments of a kernel. The kind of the kernel decides which locations it uses.
 pub(crate) struct NetworkJob<'a, C> {
-    /// The first slot that is read, and bytes from one to the next.
+    /// The first slot that is read; `from_stride` is the distance between slots in bytes.
     pub(crate) from: *const u8,
     pub(crate) from_stride: usize,
-    /// Buffers that are read, or null for zeros, which are there, `len` bytes of them.
+    /// The buffers that are read, or null for zeros; `zeros` points to `len` zero bytes.
     pub(crate) columns: &'a [*mut u8],
     pub(crate) zeros: *const u8,
-    /// The first slot that is written, and bytes from one to the next.
+    /// The first slot that is written; `to_stride` is the distance between slots in bytes.
     pub(crate) to: *mut u8,
     pub(crate) to_stride: usize,
-    /// Buffers that are written, or null for none.
+    /// The buffers that are written, or null for none.
     pub(crate) outputs: &'a [*mut u8],
-    /// As those of a step.
+    /// The factors, as in a step.
     pub(crate) factors: &'a [C],
-    /// Where in buffers to begin.
+    /// The offset in buffers at which the job begins.
     pub(crate) at: usize,
-    /// How far ahead in buffers to fetch.
+    /// The distance in bytes by which buffers are fetched ahead.
     pub(crate) ahead: usize,
-    /// Bytes of each lane.
+    /// The length of each lane in bytes.
     pub(crate) len: usize,
 }
 
 impl<C> NetworkJob<'_, C> {
-    /// Returns the address of lane `i` in the buffers that are read, from the beginning of the job
-    /// on.
+    /// Returns the address of lane `i` in the buffers that are read, at the offset of the job.
     #[inline(always)]
     pub(crate) fn column(&self, i: usize) -> *const u8 {
         let buffer = self.columns[i];
@@ -319,13 +320,13 @@ impl<C> NetworkJob<'_, C> {
         self.from.wrapping_add(i * self.from_stride)
     }
 
-    /// Lane `i` of slots that are written.
+    /// Returns the address of lane `i` in the slots that are written.
     #[inline(always)]
     pub(crate) fn target(&self, i: usize) -> *mut u8 {
         self.to.wrapping_add(i * self.to_stride)
     }
 
-    /// Lane `i` of buffers that are written, or null.
+    /// Returns the address of lane `i` in the buffers that are written, or null.
     #[inline(always)]
     pub(crate) fn output(&self, i: usize) -> *mut u8 {
         let output = self.outputs[i];
@@ -333,7 +334,7 @@ impl<C> NetworkJob<'_, C> {
     }
 }
 
-/// Where a kernel stores.
+/// The destination of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Slots,
@@ -345,24 +346,25 @@ pub(crate) enum To {
 /// An instruction set that can run networks. A value of the type is the witness that the machine
 /// has it.
 pub(crate) trait NetworkEngine: Copy {
-    /// A factor as the kernels want it.
+    /// A factor in the form of the kernels.
     type Factor: Copy;
 
-    /// Levels that its registers can hold, at most [`LEVELS_MOST`].
+    /// The most levels for which the registers suffice, at most [`LEVELS_MOST`].
     const LEVELS: u32;
 
     /// Prepares a factor.
     fn factor(f: u8) -> Self::Factor;
 
     /// Returns the kernel from values in buffers or in slots to coefficients in slots, which may be
-    /// added to their content. With `zeros` the first factor of each level is zero, and the kernel
-    /// skips its product.
+    /// added to the content of the slots. With `zeros` the first factor of each level is zero, and
+    /// the kernel skips its product.
     fn inverse(self, levels: u32, buffers: bool, adds: bool, zeros: bool) -> NetworkKernel<Self::Factor>;
 
-    /// And back, from slots.
+    /// Returns the kernel from coefficients in slots to values.
     fn forward(self, levels: u32, to: To, zeros: bool) -> NetworkKernel<Self::Factor>;
 
-    /// From slots, or zeros, plus buffers, to products: of any number of lanes.
+    /// Returns the kernel that multiplies slots (or zeros) plus buffers by factors, for any number
+    /// of lanes.
     fn scale(self, slots: bool, to: To) -> NetworkKernel<Self::Factor>;
 
     /// Orders stores past the cache before everything that follows.
@@ -372,43 +374,44 @@ pub(crate) trait NetworkEngine: Copy {
 /// A network compiled for an engine.
 pub(crate) struct Flights<E: NetworkEngine> {
     engine: E,
-    /// Those of the network, then some to carry results from pass to pass.
+    /// The number of slots: those of the network, then some for results between passes.
     slots: usize,
     passes: Vec<Pass<E::Factor>>,
     factors: Vec<E::Factor>,
-    /// Of all passes.
+    /// The places of all passes.
     places: Vec<Place>,
-    /// Where each buffer has its first place, while passes are added.
+    /// For each buffer, the index of its first place, while passes are added.
     first_places: BTreeMap<usize, usize>,
-    /// Outputs that may go past the cache.
+    /// The outputs that may be stored past the cache.
     past: Vec<usize>,
 }
 
-/// A buffer of a pass. Each is requested once in a run: another request would end the validity of
-/// the first pointer.
+/// A buffer of a pass. A run requests the pointer of each buffer only once: a second request would
+/// invalidate the first pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     None,
-    /// For the first time.
+    /// A buffer at its first place.
     Buffer(usize),
-    /// The one of an earlier place.
+    /// The buffer of an earlier place, given by its index.
     Again(usize),
 }
 
-/// The work of one kernel in each tile.
+/// The work of one kernel call per tile.
 struct Pass<C> {
-    /// Through the cache, and past it if that may be.
+    /// The kernels that store through the cache, and past it if that is possible.
     kernels: [NetworkKernel<C>; 2],
-    /// The first slot, and how many slots on the next one is.
+    /// The first slot that is read, and the distance to the next one in slots; `to` is the same for
+    /// slots that are written.
     from: (usize, usize),
     to: (usize, usize),
-    /// Places in the lists of the network.
+    /// Ranges in the lists `places` and `factors` of [`Flights`].
     columns: Range<usize>,
     outputs: Range<usize>,
     factors: Range<usize>,
 }
 
-/// Where the lanes of a transform are between passes.
+/// The location of the lanes of a transform between passes.
 #[derive(Clone, Copy)]
 enum Side<'a> {
     Slots(usize),
@@ -424,8 +427,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Returns the number of levels of each pass, at most `most`: the fewest passes, none much smaller
-/// than others.
+/// Returns the number of levels of each pass, at most `most`. The number of passes is the least
+/// possible, and their sizes differ as little as possible.
 fn levels_of_passes(levels: u32, most: u32) -> impl DoubleEndedIterator<Item = (u32, u32)> {
     let passes = levels.div_ceil(most);
     (0..passes).map(move |pass| {
@@ -435,7 +438,7 @@ fn levels_of_passes(levels: u32, most: u32) -> impl DoubleEndedIterator<Item = (
 }
 
 impl<E: NetworkEngine> Flights<E> {
-    /// Of a network that was checked.
+    /// Compiles a network that was checked.
     pub(crate) fn new(engine: E, network: &Network) -> Flights<E> {
         let mut flights = Flights {
             engine,
@@ -458,7 +461,8 @@ impl<E: NetworkEngine> Flights<E> {
             let points = what.lanes();
             match what {
                 NetworkStep::Inverse { from, factors, to, adds } => {
-                    // Between passes: the target slots, unless these are to be added to.
+                    // Between passes results are in the target slots, unless the result is added to
+                    // these.
                     let between = if *adds { network.slots } else { *to };
                     flights.inverse(Side::of(from), factors, between, *to, *adds);
                 }
@@ -558,8 +562,9 @@ impl<E: NetworkEngine> Flights<E> {
         }
     }
 
-    /// Calls `each` for every kernel of one pass of a transform: with its first lane and the
-    /// distance of the next one, the place of its factors, and true if the first ones are zero.
+    /// Calls `each` for every kernel of one pass of a transform. The arguments are its first lane
+    /// and the distance of the next one, the range of its factors, and true if the first factors
+    /// are zero.
     fn pass_of(
         &mut self,
         points: usize,
@@ -626,13 +631,13 @@ impl<E: NetworkEngine> Flights<E> {
         start..self.places.len()
     }
 
-    /// Bytes of a tile.
+    /// Returns the bytes of a tile.
     fn tile_bytes(&self) -> usize {
         let fitting = SLOTS_BYTES / (self.slots + 1) / 64 * 64;
         fitting.clamp(TILE_BYTES_LEAST, TILE_BYTES_MOST)
     }
 
-    /// Carries out every step.
+    /// Runs every step.
     ///
     /// # Safety
     ///
@@ -693,7 +698,7 @@ impl<E: NetworkEngine> std::fmt::Debug for Flights<E> {
     }
 }
 
-/// Writes zeros to all lanes of a pass without any column.
+/// Writes zeros to all lanes of a pass that has no column.
 ///
 /// # Safety
 ///
@@ -705,7 +710,7 @@ unsafe fn fill<C>(job: &NetworkJob<'_, C>) {
     }
 }
 
-/// The specification: byte by byte.
+/// The portable engine, which works byte by byte and specifies the results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
@@ -833,8 +838,8 @@ mod tests {
         }
     }
 
-    /// A transform there and back, added to and scaled, gives the input, on any tier, under Miri,
-    /// and past the end of a tile and of a vector.
+    /// A transform and its reverse, with addition and scaling, give the input, on every tier, under
+    /// Miri, and beyond the end of a tile and of a vector.
     #[test]
     fn there_and_back_is_where_it_began() {
         let sizes = [(2usize, TILE_BYTES_MOST + 70), (8, 333), (32, 333)];

@@ -1,10 +1,10 @@
-//! Where no code is made at run time: rows do the work.
+//! The stand-in where no code is made at run time: [`crate::xor_rows`] is used.
 
 use crate::packets::Packets;
 use crate::sums::SharedSums;
 use crate::tier::Tier;
 
-/// There is none.
+/// The machine code of sums, of which there is none.
 #[derive(Debug)]
 pub(crate) enum Code {}
 

@@ -1,7 +1,7 @@
-//! Sums of products by a matrix that is used as it is, for calls that are over before one is
-//! compiled.
+//! Sums of products by a matrix that is not compiled, for calls that take less time than compiling
+//! it.
 //!
-//! Against a [`Dot`](crate::Dot): nothing is made, kept or allocated, and nothing is known of far
+//! Unlike [`Dot`](crate::Dot), it compiles, stores and allocates nothing, and makes no use of far
 //! streams, of zeros or of rows over different sources.
 
 use std::mem::MaybeUninit;
@@ -12,14 +12,14 @@ use crate::engine::{Engine, Job, MAX_OUTPUTS, MAX_SOURCES, Summing};
 use crate::portable::product;
 use crate::tier::Tier;
 
-/// Coefficients at equal steps in memory, outputs x sources.
+/// A matrix of coefficients at equal steps in memory, outputs x sources.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid<'a> {
-    /// From the coefficient of output 0 and source 0 on.
+    /// The bytes, from the coefficient of output 0 and source 0 on.
     pub bytes: &'a [u8],
-    /// From the coefficient of an output to that of the next one, in bytes.
+    /// The distance from the coefficient of an output to that of the next one, in bytes.
     pub output_step: usize,
-    /// From the coefficient of a source to that of the next one, in bytes.
+    /// The distance from the coefficient of a source to that of the next one, in bytes.
     pub source_step: usize,
 }
 
@@ -41,14 +41,14 @@ pub enum Start<'a> {
     Others(&'a [*const u8]),
 }
 
-/// [`sum_once_with`] a tier.
+/// [`sum_once_with`] for one tier.
 type SumOnce = unsafe fn(Grid<'_>, Start<'_>, &[*const u8], &[*mut u8], usize);
 
 /// Computes `outputs[o] = start[o] + sum over s of coefficient(o, s) * sources[s]`.
 ///
-/// Cost: no allocation, no lock; some nanoseconds, and about one for each coefficient, before a
-/// byte moves. One pass over the sources for eight outputs. Panics if the grid or `start` is too
-/// short.
+/// Cost: no allocation, no lock; some nanoseconds, and about one per coefficient, before the first
+/// byte is processed. There is one pass over the sources per eight outputs. Panics if the grid or
+/// `start` is too short.
 ///
 /// # Safety
 ///
@@ -68,7 +68,8 @@ pub unsafe fn sum_once(
     unsafe { BEST.get_or_init(|| of_tier(Tier::best()))(grid, start, sources, outputs, len) }
 }
 
-/// As [`sum_once`], for a tier of the caller's choice; the portable one if this machine lacks it.
+/// Works like [`sum_once`], for a tier that the caller chooses; the portable tier if this machine
+/// lacks it.
 ///
 /// # Safety
 ///
@@ -103,8 +104,8 @@ fn of_tier(tier: Tier) -> SumOnce {
     for_engines!(by_engine())
 }
 
-/// Passes of up to [`MAX_OUTPUTS`] outputs. A function of its own for each engine: the room for the
-/// coefficients of one is several pages, which the others need not touch.
+/// Computes passes of up to [`MAX_OUTPUTS`] outputs. It is a separate function for each engine: the
+/// coefficients take several pages of stack, which other engines need not touch.
 ///
 /// # Safety
 ///
@@ -123,7 +124,7 @@ unsafe fn by_passes<E: Engine>(
     while first < outputs.len() {
         let count = MAX_OUTPUTS.min(outputs.len() - first);
         let is_ones = |o: &usize| (0..sources.len()).all(|s| grid.at(first + o, s) == 1);
-        // An output of ones has no coefficients, and comes first.
+        // An output whose coefficients are all ones needs none stored, and comes first.
         let ones_at = (0..count).find(is_ones);
         let (skipped, ones) = (ones_at.unwrap_or(count), ones_at.is_some());
         let outputs = &outputs[first..];
@@ -207,7 +208,7 @@ mod tests {
         (0..len).map(|i| (i * 31 + seed * 57 + i / 251 + 3) as u8).collect()
     }
 
-    /// Sums by every tier, with and without a start, over a grid of steps of 32 bytes.
+    /// Checks the sums of every tier, with and without a start, over a grid with steps of 32 bytes.
     fn check(sources: usize, outputs: usize, len: usize, coefficient: impl Fn(usize, usize) -> u8) {
         let mut grid = vec![0xee; 32 * sources * outputs + 1];
         for o in 0..outputs {

@@ -2,19 +2,20 @@
 //!
 //! A loop over sources reads all of them by the same few instructions. Processors watch the
 //! addresses that an instruction reads. If these rise by equal steps, they prefetch the next one.
-//! The buffers of a stripe mostly begin at equal distances. Read in their order they look like one
-//! such stride: the prefetcher then fetches from buffers that are read anyway, or from none, and
-//! the next lines of the sources come late. So sources are read in an order without equal steps, as
-//! in Welch's Costas arrays: the powers of a primitive root modulo a prime, less those that are no
-//! source. From memory that is up to three times as fast (NOTES.md, Zen 5), and costs nothing.
+//! The buffers of a stripe mostly begin at equal distances. Read in that order they look like one
+//! such stride: the prefetcher then fetches from buffers that are read anyway, or from outside any
+//! buffer, and the next lines of the sources come late. So sources are read in an order without
+//! equal steps, as in Welch's Costas arrays: the powers of a primitive root modulo a prime, without
+//! those that are not the number of a source. From memory that is up to three times as fast
+//! (NOTES.md, Zen 5), and costs nothing.
 //!
-//! Invariants: each source once, the first of them first; no step twice in a row, whether a loop
-//! takes one source per round or two.
+//! Invariants: each source occurs once, source 0 first; no step occurs twice in a row, whether a
+//! loop takes one source per round or two.
 
 use crate::engine::MAX_SOURCES;
 
-/// The numbers below `count`, in the order in which sources are read. Longer lists are ordered
-/// piece by piece.
+/// Returns the numbers below `count` in the order in which sources are read. Long lists are ordered
+/// in pieces of [`MAX_SOURCES`].
 pub(crate) fn reading_order(count: usize) -> impl Iterator<Item = usize> + Clone {
     (0..count).map(move |i| {
         let (before, at) = (i / MAX_SOURCES * MAX_SOURCES, i % MAX_SOURCES);
@@ -22,7 +23,7 @@ pub(crate) fn reading_order(count: usize) -> impl Iterator<Item = usize> + Clone
     })
 }
 
-/// For each number of sources their order.
+/// For each number of sources, their order.
 static ORDERS: [[u8; MAX_SOURCES]; MAX_SOURCES + 1] = orders();
 
 const fn orders() -> [[u8; MAX_SOURCES]; MAX_SOURCES + 1] {
@@ -35,7 +36,8 @@ const fn orders() -> [[u8; MAX_SOURCES]; MAX_SOURCES + 1] {
     orders
 }
 
-/// By the least prime and the least primitive root whose powers leave an order without equal steps.
+/// Returns the order from the least prime and the least primitive root whose powers give an order
+/// without equal steps.
 const fn order(count: usize) -> [u8; MAX_SOURCES] {
     let mut prime = count + 1;
     loop {
@@ -53,8 +55,9 @@ const fn order(count: usize) -> [u8; MAX_SOURCES] {
     }
 }
 
-/// The powers of `root` modulo `modulus` up to `count`, less one; `None` if they are not all
-/// numbers below the modulus, as only those of a primitive root of a prime are.
+/// Returns those powers of `root` modulo `modulus` that are at most `count`, each minus one. `None`
+/// if the powers are not all numbers below the modulus, as they are for a primitive root of a
+/// prime.
 const fn powers(modulus: usize, root: usize, count: usize) -> Option<[u8; MAX_SOURCES]> {
     let mut order = [0; MAX_SOURCES];
     let (mut power, mut found, mut exponent) = (1, 0, 0);
@@ -72,7 +75,7 @@ const fn powers(modulus: usize, root: usize, count: usize) -> Option<[u8; MAX_SO
     if power == 1 && found == count { Some(order) } else { None }
 }
 
-/// True if every `lag`-th entry makes two equal steps in a row.
+/// True if among entries at the distance `lag` two consecutive steps are equal.
 const fn has_equal_steps(order: &[u8; MAX_SOURCES], count: usize, lag: usize) -> bool {
     let mut i = 2 * lag;
     while i < count {
@@ -90,7 +93,7 @@ const fn has_equal_steps(order: &[u8; MAX_SOURCES], count: usize, lag: usize) ->
 mod tests {
     use super::*;
 
-    /// With equal steps kernels would give the same bytes and be slow: only this test sees it.
+    /// With equal steps kernels would give the same bytes but be slow: only this test detects that.
     #[test]
     fn each_source_is_read_once_the_first_first_and_no_step_twice_in_a_row() {
         for count in 0..=3 * MAX_SOURCES + 7 {

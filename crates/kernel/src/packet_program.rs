@@ -7,7 +7,7 @@ use crate::program::Program;
 impl Program {
     /// Returns the same program for columns in which buffers are interleaved.
     ///
-    /// Errors: the columns have another number of buffers together than the program.
+    /// Errors: the columns do not have as many buffers in total as the program.
     pub fn in_packets(self, packets: Packets) -> Result<PacketProgram, ProgramError> {
         PacketProgram::new(self, packets)
     }
@@ -15,7 +15,7 @@ impl Program {
 
 /// A program that works on columns of packets.
 ///
-/// `Send + Sync` and reusable, as the [`Program`] that it was made of.
+/// `Send + Sync` and reusable, like the [`Program`] from which it was made.
 #[derive(Debug)]
 pub struct PacketProgram {
     program: Program,
@@ -23,7 +23,8 @@ pub struct PacketProgram {
 }
 
 impl PacketProgram {
-    /// Errors: the program has more or fewer buffers than the columns have together.
+    /// Combines a program with columns. Errors: the columns do not have as many buffers in total as
+    /// the program.
     pub(crate) fn new(mut program: Program, packets: Packets) -> Result<PacketProgram, ProgramError> {
         if packets.buffers() != program.buffers() {
             return Err(ProgramError::PacketBuffers { have: packets.buffers(), need: program.buffers() });
@@ -32,14 +33,14 @@ impl PacketProgram {
         Ok(PacketProgram { program, packets })
     }
 
-    /// As [`Program::prepare`].
+    /// Works like [`Program::prepare`].
     pub fn prepare(&self) {
         self.program.prepare();
     }
 
-    /// Carries out every step, in place, on each packet.
+    /// Runs every step, in place, on each packet.
     ///
-    /// Shape: any alignment. Errors: as [`Packets::groups`]; nothing is written then.
+    /// Shape: any alignment. Errors: those of [`Packets::groups`]; nothing is then written.
     pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         let groups = self.packets.groups(columns)?;
         let base = columns.as_mut_ptr();
@@ -53,7 +54,7 @@ impl PacketProgram {
     }
 }
 
-/// The program that it was made of.
+/// Returns the program from which it was made.
 impl AsRef<Program> for PacketProgram {
     fn as_ref(&self) -> &Program {
         &self.program

@@ -1,11 +1,11 @@
 //! Buffers that share columns, interleaved: a column has a *packet* of its first buffer, one of its
 //! second, and so on, then the next packet of its first.
 //!
-//! A column of an array code has a dozen buffers. With each of them in one piece, a stripe of 13
-//! columns is 169 streams, of which a pass takes a line or two at a time. These are more than a
-//! processor follows, each has a pointer to look up, and many may fall on one set of a cache. In
-//! packets it is 13 streams, each read from its beginning to its end, and the places of buffers in
-//! their columns are known when a program is compiled.
+//! A column of an array code has a dozen buffers. If each buffer is contiguous, a stripe of 13
+//! columns is 169 streams, of which a pass reads a line or two at a time. These are more streams
+//! than a processor follows, each needs a pointer, and many may map to one set of a cache. With
+//! packets there are 13 streams, each read from its beginning to its end, and the positions of
+//! buffers in their columns are known when a program is compiled.
 //!
 //! Invariants: every column has the same number of packets of each of its buffers; bytes of a
 //! buffer keep their order.
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use crate::buffers::check_count;
 use crate::error::{ProgramError, ShapeError};
 
-/// A line of the cache, of every processor that there are kernels for.
+/// The bytes of a cache line, on every processor for which there are kernels.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// The bytes of each buffer that a loop takes: `bytes` of each of `packets` packets, which begin
-/// `pitch` bytes apart.
+/// The bytes of each buffer that a loop processes: `bytes` of each of `packets` packets, which
+/// begin `pitch` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     pub(crate) packets: usize,
@@ -29,8 +29,9 @@ pub(crate) struct Walk {
 }
 
 /// A vector loop that applies a change: it replaces the old content by the new, and adds the
-/// difference to each target. It takes the bytes of the walk, which are of its width, from byte
-/// `from` of each packet on. Packets of the new content begin at the given distance.
+/// difference to each target. It processes the bytes of the walk, a multiple of its width, from the
+/// given byte of each packet on. Packets of the new content begin at the given distance from each
+/// other.
 ///
 /// # Safety
 ///
@@ -38,21 +39,22 @@ pub(crate) struct Walk {
 /// writes of those bytes, and the new content for reads, and all are apart.
 pub(crate) type SpreadLoop = unsafe fn(*mut u8, &[*mut u8], (*const u8, usize), usize, Walk);
 
-/// How columns are made of buffers. Cheap to clone.
+/// The layout of columns of packets. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packets {
-    /// Buffers of each column.
+    /// The number of buffers of each column.
     rows: Arc<[usize]>,
     bytes: NonZeroUsize,
-    /// The column of each buffer, and its place there. Buffers are numbered column by column.
+    /// The column of each buffer, and its row there. Buffers are numbered column by column.
     cells: Arc<[(u32, u32)]>,
 }
 
 impl Packets {
-    /// Columns with the given numbers of buffers, in packets of `bytes` bytes.
+    /// Returns the layout of columns with the given numbers of buffers, in packets of `bytes`
+    /// bytes.
     ///
     /// Buffers are numbered column by column. Programs of XORs are fastest with multiples of 128
-    /// bytes. Errors: more columns or buffers than a program takes.
+    /// bytes. Errors: more columns or buffers than a program can have.
     pub fn new(rows: &[usize], bytes: NonZeroUsize) -> Result<Packets, ProgramError> {
         check_count(rows.len())?;
         check_count(rows.iter().fold(0usize, |sum, &rows| sum.saturating_add(rows)))?;
@@ -60,27 +62,27 @@ impl Packets {
         Ok(Packets { rows: rows.into(), bytes, cells: rows.iter().zip(0..).flat_map(of_column).collect() })
     }
 
-    /// Bytes of a packet.
+    /// Returns the bytes of a packet.
     pub fn bytes(&self) -> usize {
         self.bytes.get()
     }
 
-    /// Columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.rows.len()
     }
 
-    /// Buffers of a column. Panics if there is no such column.
+    /// Returns the number of buffers of a column. Panics if there is no such column.
     pub fn rows(&self, column: usize) -> usize {
         self.rows[column]
     }
 
-    /// Buffers of all columns.
+    /// Returns the number of buffers of all columns.
     pub fn buffers(&self) -> usize {
         self.cells.len()
     }
 
-    /// The column of a buffer, and its place there. Panics if there is no such buffer.
+    /// Returns the column of a buffer, and its row there. Panics if there is no such buffer.
     pub fn cell(&self, buffer: usize) -> (usize, usize) {
         let (column, row) = self.cells[buffer];
         (column as usize, row as usize)
@@ -94,7 +96,7 @@ impl Packets {
 
     /// Returns the number of walks over `groups` packets of every buffer, and their shape; walk i
     /// begins at packet i. It is one walk, or one for each packet if columns differ in their number
-    /// of buffers, because packets of a buffer are not equally far apart then.
+    /// of buffers, because the distance between packets then differs from column to column.
     pub(crate) fn walks(&self, groups: usize) -> (usize, Walk) {
         let mut rows = self.rows.iter().filter(|&&rows| rows > 0);
         let first = rows.next().copied().unwrap_or(0);
@@ -104,7 +106,7 @@ impl Packets {
         }
     }
 
-    /// Where the packet of each buffer is that has this number, by where columns begin.
+    /// Returns the address of packet `group` of each buffer, from the addresses of the columns.
     pub(crate) fn group(
         &self,
         column: impl Fn(usize) -> *mut u8 + Copy,
@@ -116,16 +118,16 @@ impl Packets {
         }
     }
 
-    /// True if packets are whole lines of the cache, in columns that begin at a line.
+    /// True if packets are whole cache lines, in columns that begin at a line.
     pub(crate) fn has_lines(&self, columns: impl IntoIterator<Item = *const u8>) -> bool {
         let is_line = |bytes: usize| bytes.is_multiple_of(LINE_BYTES);
         is_line(self.bytes()) && columns.into_iter().all(|column| is_line(column.addr()))
     }
 
-    /// The packets of a buffer in such columns.
+    /// Returns the number of packets of each buffer in these columns.
     ///
-    /// Errors: the number of columns is wrong; a column is no whole number of packets of each of
-    /// its buffers, or of more or fewer than the first one that has any.
+    /// Errors: the number of columns is wrong; a column does not consist of whole packets of each
+    /// of its buffers, or does not have as many packets of each as the first column with buffers.
     pub fn groups(&self, columns: &[impl AsRef<[u8]>]) -> Result<usize, ShapeError> {
         if columns.len() != self.rows.len() {
             return Err(ShapeError::BufferCount { have: columns.len(), need: self.rows.len() });

@@ -1,12 +1,12 @@
 //! Whole computations: steps over the buffers of a stripe, compiled once, run in place on any
 //! number of stripes.
 //!
-//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone is carried
-//! out in the fastest form (`xor.rs`). Later steps may read the targets of earlier ones.
+//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone runs in the
+//! fastest form (`xor.rs`). Later steps may read the targets of earlier ones.
 //!
-//! Invariants: a run allocates only the scratch of its thread, once, and the compiled forms of a
-//! program of XORs, once for each form. For a form it also takes a lock, which a run holds only to
-//! take or map some pages. It writes the targets of its steps and no other buffer.
+//! Invariants: a run allocates only the scratch of its thread, once, and each compiled form of a
+//! program of XORs, once. To compile a form it also takes a lock, which is held only while pages
+//! are taken or mapped. It writes the targets of its steps and no other buffer.
 
 use crate::buffers::{Buffer, Use, Uses, check_buffers, check_count};
 use crate::carried::Carried;
@@ -25,22 +25,23 @@ use crate::xor::Xor;
 #[cfg(feature = "fft")]
 mod transforms;
 
-/// Bytes of every buffer that all stages work on before the next: results of one stage are still in
-/// a near cache when the next reads them.
+/// The bytes of a tile. All stages process one tile of every buffer before the next tile, so
+/// results of one stage are still in a near cache when the next stage reads them.
 const TILE_BYTES: usize = 16 * 1024;
 
-/// A buffer as the sum of coefficients times buffers.
+/// A step: sets a buffer to a sum of coefficients times buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The buffer that is written.
     pub target: usize,
-    /// Buffers, each with its coefficient: not the target of this step or of a later one.
+    /// The terms: buffers, each with its coefficient. None is the target of this step or of a later
+    /// one.
     pub terms: Vec<(usize, u8)>,
 }
 
 /// Steps compiled for one tier.
 ///
-/// `Send + Sync` and reusable; it always computes the same.
+/// `Send + Sync` and reusable; a run does not change it.
 #[derive(Debug)]
 pub struct Program {
     stages: Stages,
@@ -48,15 +49,15 @@ pub struct Program {
     stores: Stores,
 }
 
-/// One stage needs no list: a recovery that is needed once should not wait for its plan longer than
-/// for its bytes.
+/// The stages of a program. A single stage needs no list: a recovery that runs once should not
+/// spend more time on its plan than on its bytes.
 #[derive(Debug)]
 enum Stages {
     One(Stage),
     Many(Vec<Stage>),
 }
 
-/// Each behind a pointer, so that a program is moved by a few words.
+/// A stage. Each is behind a pointer, so that moving a program copies only a few words.
 #[derive(Debug)]
 enum Stage {
     Dot(Box<Group>),
@@ -69,7 +70,7 @@ enum Stage {
     Network(Flight),
 }
 
-/// Steps that are done in one pass over their sources.
+/// Steps that are computed in one pass over their sources.
 #[derive(Debug)]
 struct Group {
     dot: Dot,
@@ -78,7 +79,7 @@ struct Group {
 }
 
 impl Program {
-    /// The steps, for [`Tier::best`], over `buffers` buffers.
+    /// Compiles steps over `buffers` buffers, for [`Tier::best`].
     ///
     /// Errors: a step names a buffer that does not exist, writes a buffer that was written or read
     /// before, or reads its target.
@@ -86,7 +87,7 @@ impl Program {
         Program::with_tier(Tier::best(), buffers, steps)
     }
 
-    /// As [`Program::new`], for a tier of the caller's choice.
+    /// Works like [`Program::new`], for a tier that the caller chooses.
     ///
     /// Errors: also if this machine lacks the tier.
     pub fn with_tier(tier: Tier, buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
@@ -98,15 +99,15 @@ impl Program {
         Ok(Program { stages, uses, stores: Stores::Auto })
     }
 
-    /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the
-    /// tier can solve it.
+    /// Compiles a system for [`Tier::best`]. If the tier can solve it, that takes fewer products
+    /// than the steps of the system.
     ///
     /// Errors: the system is not whole; else as [`Program::new`], for the steps that it comes to.
     pub fn solving(buffers: usize, system: &System<'_>) -> Result<Program, ProgramError> {
         Program::solving_with_tier(Tier::best(), buffers, system)
     }
 
-    /// As [`Program::solving`], for a tier of the caller's choice.
+    /// Works like [`Program::solving`], for a tier that the caller chooses.
     pub fn solving_with_tier(
         tier: Tier,
         buffers: usize,
@@ -126,14 +127,14 @@ impl Program {
     }
 
     /// Compiles Horner's rule for [`Tier::best`]. Returns `None` if the tier has no kernel for it;
-    /// use steps then.
+    /// then use steps.
     ///
-    /// Errors: as [`Program::new`], or a step shifts by no plane or by all.
+    /// Errors: those of [`Program::new`]; a step shifts by zero planes or by all.
     pub fn horner(buffers: usize, horner: &Horner) -> Result<Option<Program>, ProgramError> {
         Program::horner_with_tier(Tier::best(), buffers, horner)
     }
 
-    /// As [`Program::horner`], for a tier of the caller's choice.
+    /// Works like [`Program::horner`], for a tier that the caller chooses.
     pub fn horner_with_tier(
         tier: Tier,
         buffers: usize,
@@ -156,10 +157,10 @@ impl Program {
         }))
     }
 
-    /// Compiles the program to machine code now. Otherwise that is done once it has run for some
-    /// MiB.
+    /// Compiles the program to machine code now. Otherwise it is compiled after it has run over
+    /// some MiB.
     ///
-    /// Cost: some 60 us for a program of XORs with a hundred buffers or two, nothing for others.
+    /// Cost: about 60 us for a program of XORs with one or two hundred buffers, nothing for others.
     pub fn prepare(&self) {
         match &self.stages {
             Stages::One(stage) => stage.prepare(),
@@ -177,7 +178,7 @@ impl Program {
         self.stores
     }
 
-    /// The number of buffers that a run takes.
+    /// The number of buffers of a run.
     pub fn buffers(&self) -> usize {
         self.uses.buffers()
     }
@@ -187,10 +188,10 @@ impl Program {
         self.uses.of(buffer)
     }
 
-    /// Carries out every step, in place.
+    /// Runs every step, in place.
     ///
     /// Shape: buffers of one length; any length, any alignment. Errors: a count or a length is
-    /// wrong; nothing is written then. Cost: one pass over the read buffers for a program of XORs
+    /// wrong; nothing is then written. Cost: one pass over the read buffers for a program of XORs
     /// and for one group of steps.
     pub fn run(&self, buffers: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         self.check_count(buffers.len())?;
@@ -209,11 +210,11 @@ impl Program {
         Ok(())
     }
 
-    /// As [`Program::run`], with buffers of which each may be used as far as it says and no
-    /// further.
+    /// Works like [`Program::run`], with buffers that are used only with the access that each
+    /// grants.
     ///
     /// Errors: a count or a length is wrong; a read buffer is absent, or a written one is not
-    /// writable ([`Program::use_of`]). Nothing is written then.
+    /// writable ([`Program::use_of`]). Nothing is then written.
     pub fn run_given(&self, buffers: &mut [Buffer<'_>]) -> Result<(), ShapeError> {
         self.check_count(buffers.len())?;
         let mut len = None;
@@ -247,14 +248,14 @@ impl Program {
         }
     }
 
-    /// Compiles the forms of the program for such columns.
+    /// Compiles the forms of the program for these columns.
     pub(crate) fn lay_out(&mut self, packets: &Packets) {
         if let Stages::One(Stage::Xor(xor)) = &mut self.stages {
             xor.lay_out(packets);
         }
     }
 
-    /// Carries out every step on `groups` packets of every buffer.
+    /// Runs every step on `groups` packets of every buffer.
     ///
     /// # Safety
     ///
@@ -307,7 +308,8 @@ impl Program {
     }
 }
 
-/// A program itself, as its form in columns of packets is one, too.
+/// Returns the program itself, so that callers can treat it like a
+/// [`PacketProgram`](crate::PacketProgram).
 impl AsRef<Program> for Program {
     fn as_ref(&self) -> &Program {
         self
@@ -360,7 +362,7 @@ fn xor_of(steps: &[Step], streams: usize, sweep: Sweep) -> Stage {
     Stage::Xor(Box::new(Xor::new(steps.iter().map(sum).collect(), streams, sweep)))
 }
 
-/// Groups as stages, those that one pass takes together as one.
+/// Converts groups to stages; groups that one pass can compute become one stage.
 fn stages_of(tier: Tier, groups: &[Vec<&Step>]) -> Result<Stages, DotError> {
     if let [group] = groups {
         return Ok(Stages::One(Stage::Dot(Box::new(group_of(tier, group)?))));
@@ -387,7 +389,7 @@ fn stages_of(tier: Tier, groups: &[Vec<&Step>]) -> Result<Stages, DotError> {
     }
 }
 
-/// Steps that are done in one pass over their sources.
+/// Splits steps into groups, each of which is computed in one pass over its sources.
 fn groups(steps: &[Step]) -> Vec<Vec<&Step>> {
     let mut groups: Vec<Vec<&Step>> = Vec::new();
     for step in steps {
@@ -399,8 +401,8 @@ fn groups(steps: &[Step]) -> Vec<Vec<&Step>> {
     groups
 }
 
-/// True if a step may be computed with a group: it uses none of its results, and mostly its
-/// sources.
+/// True if a step can be computed with a group: it reads no result of the group, and mostly the
+/// same sources.
 fn belong_together(group: &[&Step], step: &Step) -> bool {
     let uses = |buffer: usize| step.terms.iter().any(|term| term.0 == buffer);
     if group.iter().any(|other| uses(other.target)) {
@@ -449,8 +451,8 @@ mod tests {
         if !Tier::Avx512Gfni.is_available() {
             return println!("this machine has no AVX-512: left out");
         }
-        // Two halves of twelve buffers summed, two sums of products of all of them, and one of
-        // results.
+        // The sums of both halves of twelve buffers, two sums of products of all of them, and a sum
+        // of results.
         let sum = |target: usize, from: std::ops::Range<usize>| Step {
             target,
             terms: from.map(|i| (i, 1)).collect(),

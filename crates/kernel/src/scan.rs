@@ -1,10 +1,11 @@
-//! Where bytes stop being zero, plain XOR, and whether buffers are apart.
+//! Searches for the first byte that is not zero, plain XOR, and a test that buffers do not overlap.
 //!
 //! Written as folds over blocks, a shape that the compiler turns into vector code on every target.
 //! On x86-64 the same code is compiled a second time for AVX2, which needs no intrinsics and cannot
-//! differ. A block is examined byte by byte only once it is known to hold the answer.
+//! differ. A block is examined byte by byte only if it is known to contain the answer.
 
-/// Bytes of one step of a scan: four cache lines, so that the test for zero is a small part of it.
+/// The bytes of one step of a scan: four cache lines, so that the test for zero is a small part of
+/// it.
 const BLOCK_BYTES: usize = 256;
 
 /// Calls the AVX2 copy of `$body` if the machine has AVX2, and `$body` itself if not.
@@ -25,19 +26,19 @@ macro_rules! widest {
     }};
 }
 
-/// Offset of the first non-zero byte at or after `from`; `None` if there is none, or if `from` is
-/// past the end.
+/// Returns the offset of the first non-zero byte at or after `from`; `None` if there is none, or if
+/// `from` is past the end.
 pub fn first_nonzero(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     let clean = leading_zero_bytes(rest);
     rest[clean..].iter().position(|&byte| byte != 0).map(|at| from + clean + at)
 }
 
-/// First offset at or after `from` at which any of `buffers` is non-zero.
+/// Returns the first offset at or after `from` at which any of `buffers` is not zero.
 ///
 /// Shape: the buffers may differ in length; a short one counts as zero past its end. Cost: one pass
-/// over each buffer up to the answer, in pages, so that a late answer in one buffer does not make
-/// the others be read to their end first.
+/// over each buffer up to the answer, in pages, so that no buffer is read far past the answer in
+/// another one.
 pub fn first_nonzero_any(buffers: &[&[u8]], from: usize) -> Option<usize> {
     const WINDOW_BYTES: usize = 4096;
     let end = buffers.iter().map(|buffer| buffer.len()).max()?;
@@ -54,7 +55,7 @@ pub fn first_nonzero_any(buffers: &[&[u8]], from: usize) -> Option<usize> {
     None
 }
 
-/// `dst[i] ^= src[i]`. Panics if the lengths differ.
+/// Computes `dst[i] ^= src[i]`. Panics if the lengths differ.
 pub fn xor_into(dst: &mut [u8], src: &[u8]) {
     assert_eq!(dst.len(), src.len(), "xor_into takes two buffers of one length");
     add(dst, src);
@@ -73,7 +74,7 @@ pub fn are_apart(sources: &[*const u8], outputs: &[*mut u8], len: usize) -> bool
 fn no_two_are_near(sources: &[*const u8], outputs: &[*mut u8], reach: usize) -> bool {
     let mut any = false;
     for (number, output) in outputs.iter().enumerate() {
-        // Two begin at most `reach` apart if this sum is at most twice that.
+        // Two buffers begin at most `reach` apart if this difference is at most twice `reach`.
         let from = output.addr().wrapping_add(reach);
         let near = |other: usize| from.wrapping_sub(other) <= reach.wrapping_mul(2);
         any |= sources.iter().fold(false, |any, source| any | near(source.addr()));
@@ -86,7 +87,7 @@ fn none_is_near(sources: &[*const u8], outputs: &[*mut u8], reach: usize) -> boo
     widest!(no_two_are_near(sources: &[*const u8], outputs: &[*mut u8], reach: usize) -> bool)
 }
 
-/// A number of bytes at the start that are zero: whole blocks, as many as there are.
+/// Returns the number of zero bytes at the start, in whole blocks.
 fn leading_zero_bytes(bytes: &[u8]) -> usize {
     #[inline(always)]
     fn body(bytes: &[u8]) -> usize {

@@ -1,12 +1,13 @@
-//! From rows of coefficients to passes of a vector engine, shared by every instruction set.
+//! Schedules rows of coefficients as passes of a vector engine, for every instruction set.
 //!
 //! A *pass* computes up to [`MAX_OUTPUTS`] outputs in one sweep over the union of their sources,
 //! with all sums in registers. Rows share a pass if reading the sources once saves more than the
-//! zero coefficients cost that fill the gaps. A row of ones over the whole pass comes first and is
-//! plain XOR.
+//! zero coefficients cost that fill the gaps in the rows. A row that is all ones over the pass
+//! comes first and is plain XOR.
 //!
-//! One pass takes the whole length at once. Several take it tile by tile, so that shared sources
-//! stay in the first-level cache. `terms.rs` describes how a pass reads many streams.
+//! A single pass runs over the whole length at once. Several passes run tile by tile, so that
+//! shared sources stay in the first-level cache. `terms.rs` describes how a pass reads many
+//! streams.
 //!
 //! Invariants: each output belongs to exactly one pass or is empty.
 
@@ -18,16 +19,16 @@ use crate::portable::product;
 use crate::stores::Mode;
 use crate::terms::{Terms, far_kernel, group_kernel};
 
-/// The most bytes of the sources and outputs of a tile that several passes share.
+/// The most bytes of all sources and outputs of a tile, if several passes share it.
 const SHARED_TILE_FOOTPRINT_BYTES: usize = 24 * 1024;
 
 /// Rows compiled into passes.
 pub(crate) struct Schedule<E: Engine> {
     engine: E,
     passes: Vec<Pass<E>>,
-    /// Rows without coefficients.
+    /// The rows without coefficients.
     empty: Vec<usize>,
-    /// Streams of the whole: sources read and outputs written.
+    /// The number of streams of all passes: sources that are read and outputs.
     streams: usize,
 }
 
@@ -37,20 +38,20 @@ struct Pass<E: Engine> {
     streaming: Kernel<E::Coefficient>,
     /// The cached and the streaming kernel for far streams.
     far: [Option<Kernel<E::Coefficient>>; 2],
-    /// The cached and the streaming kernel that double, for outputs that are not added to; sources
-    /// are in their order.
+    /// The cached and the streaming kernel that double, for outputs that are not added to. Sources
+    /// are then in the order of the doubling.
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
     sources: Vec<usize>,
     coefficients: Vec<E::Coefficient>,
-    /// As in a [`Job`](crate::engine::Job).
+    /// The field of the same name of a [`Job`](crate::engine::Job).
     first_is_plain: bool,
-    /// Coefficients per source.
+    /// The number of coefficients per source.
     width: usize,
     outputs: Vec<usize>,
 }
 
 impl<E: Engine> Schedule<E> {
-    /// Compiles tidy rows: sources ascending, no zero coefficient.
+    /// Compiles rows whose sources are ascending and that have no zero coefficient.
     pub(crate) fn new(engine: E, rows: &[Vec<(usize, u8)>]) -> Schedule<E> {
         let passes: Vec<Pass<E>> =
             clusters(engine, rows).iter().map(|cluster| Pass::new(engine, rows, cluster)).collect();
@@ -100,7 +101,7 @@ impl<E: Engine> Schedule<E> {
         }
     }
 
-    /// All passes over each tile.
+    /// Runs all passes over each tile.
     ///
     /// # Safety
     ///
@@ -160,7 +161,7 @@ impl<E: Engine> Pass<E> {
         if doubling.is_none() {
             sources = reading_order(sources.len()).map(|s| sources[s]).collect();
         }
-        // Of extended Cauchy matrices the first column is of ones.
+        // The first column of extended Cauchy matrices is all ones.
         let is_plain = |&source: &usize| multiplied.iter().all(|&o| coefficient_of(&rows[o], source) == 1);
         let may_be_plain = E::PLAIN_FIRST && ones && !multiplied.is_empty() && doubling.is_none();
         let plain = may_be_plain.then(|| sources.iter().position(is_plain)).flatten();
@@ -213,8 +214,8 @@ impl<E: Engine> Pass<E> {
             Some(kernels) => (kernels, kernels[0], [None; 2]),
             None => ([self.cached, self.streaming], self.group, self.far),
         };
-        // A short call takes as long as what is done before the kernel: only calls that stream look
-        // at what only they need.
+        // In a short call the work before the kernel takes as long as the kernel. So alignment is
+        // checked only for calls that stream.
         let is_past = streaming && outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
         let terms = Terms {
             sources: &self.sources,
@@ -255,14 +256,15 @@ fn rises_by_doubling(row: &[(usize, u8)]) -> Option<bool> {
     (rises || falls()).then_some(rises)
 }
 
-/// Which rows share a pass: each non-empty row once, at most [`MAX_OUTPUTS`] to a cluster.
+/// Returns the rows that share each pass. Each row that is not empty occurs once; a cluster has at
+/// most [`MAX_OUTPUTS`] rows.
 ///
 /// Cost: O(rows^2) comparisons of supports, once per matrix.
 fn clusters<E: Engine>(engine: E, rows: &[Vec<(usize, u8)>]) -> Vec<Vec<usize>> {
     let mut clusters: Vec<Cluster> = Vec::new();
     for (o, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
         let mut cluster = Cluster::of(o, row);
-        // One that has grown may suit others that did not suit the row.
+        // A cluster that has grown may suit others that the row did not suit.
         while let Some((i, joined)) = best_joined(engine, &clusters, &cluster) {
             clusters.remove(i);
             cluster = joined;
@@ -272,7 +274,8 @@ fn clusters<E: Engine>(engine: E, rows: &[Vec<(usize, u8)>]) -> Vec<Vec<usize>> 
     clusters.into_iter().flat_map(|cluster| evenly_split(cluster.rows)).collect()
 }
 
-/// The cluster that saves most by sharing a pass with another one, if any does, and both together.
+/// Returns the index of the cluster that saves most by sharing a pass with `other`, and both
+/// joined; `None` if none saves anything.
 fn best_joined<E: Engine>(engine: E, clusters: &[Cluster], other: &Cluster) -> Option<(usize, Cluster)> {
     let joined = clusters.iter().enumerate().map(|(i, cluster)| (i, cluster, cluster.with(other)));
     let saving = |(i, cluster, joined): (usize, &Cluster, Cluster)| {
@@ -285,12 +288,12 @@ fn best_joined<E: Engine>(engine: E, clusters: &[Cluster], other: &Cluster) -> O
         .map(|(_, i, joined)| (i, joined))
 }
 
-/// Rows that share a pass, or several if they are many.
+/// Rows that share a pass, or several passes if there are many rows.
 struct Cluster {
     rows: Vec<usize>,
     /// The sources of all rows, as a bit set.
     union: Vec<u64>,
-    /// The most sources of any row of ones.
+    /// The most sources of a row of ones.
     longest_ones: usize,
 }
 
@@ -317,8 +320,8 @@ impl Cluster {
         }
     }
 
-    /// In halves of a vector load: each source is loaded once, and multiplied for each row; XOR
-    /// costs one half.
+    /// Returns the cost in halves of a vector load: each source is loaded once, and multiplied for
+    /// each row; an XOR costs one half.
     fn cost<E: Engine>(&self, engine: E) -> usize {
         let sources: usize = self.union.iter().map(|word| word.count_ones() as usize).sum();
         let plain = usize::from(self.longest_ones == sources);
@@ -349,9 +352,9 @@ impl<E: Engine> std::fmt::Debug for Schedule<E> {
 
 #[cfg(test)]
 mod tests {
-    //! The schedule under a scalar engine, so that every machine and Miri can test it, and under
-    //! every engine of this machine taken for one that follows few streams and for one that follows
-    //! many.
+    //! Tests of the schedule with a scalar engine, so that every machine and Miri can run them.
+    //! They also use every engine of this machine, as if the processor followed few streams and as
+    //! if it followed many.
 
     use super::*;
     use crate::engine::Job;
@@ -359,7 +362,7 @@ mod tests {
     use crate::streams::{FEW_STREAMS, FewStreams, Groups};
     use crate::{Dot, Tier, portable};
 
-    /// A scalar engine that needs groups early.
+    /// A scalar engine for which few streams already need groups.
     #[derive(Clone, Copy)]
     struct Scalar;
 
@@ -494,14 +497,14 @@ mod tests {
             }
         }
         if !cfg!(miri) {
-            // More than a tile, for many outputs and for few.
+            // Lengths above that of a tile, for many outputs and for few.
             check_everywhere(14, &dense(14, 5), 40_000);
             check_everywhere(17, &dense(17, 2), 140_001);
             check_everywhere(70, &dense(70, 1), 66_000);
         }
     }
 
-    /// A row of ones, and powers of 2 that rise or fall.
+    /// Returns a row of ones, and a row of rising or falling powers of 2.
     fn ones_and_powers(sources: usize, rises: bool) -> Rows {
         let mut powers: Vec<u8> =
             std::iter::successors(Some(1), |&power| Some(product(power, 2))).take(sources).collect();
@@ -586,7 +589,7 @@ mod tests {
             }
         }
         if !cfg!(miri) {
-            // What is added to fills the first group.
+            // Outputs that are added to are streams of the first group, too.
             let mut rows = dense(6, 8);
             rows.iter_mut().for_each(|row| row[2].1 = 1);
             check_everywhere(6, &rows, 20_001);
@@ -731,7 +734,7 @@ mod tests {
             assert_eq!(found, wanted, "{kind:?}, {outputs} outputs");
             let all = far_solving.into_iter().chain(near_solving.into_iter().flatten());
             for (kernel, other) in all.chain(far).chain(near).chain([group]).flatten() {
-                // Few sources in every number, for kernels that are written out for each.
+                // Every small number of sources, for kernels that are unrolled for each.
                 for (sources, step) in [(1, 1), (2, 1), (17, 1)].into_iter().chain((3..=13).map(|s| (s, 47)))
                 {
                     for len in (0..330).step_by(step) {

@@ -1,4 +1,4 @@
-//! Memory that a run needs and no caller should give: one piece per thread, kept between runs.
+//! Scratch memory of a run, which callers do not provide: one piece per thread, kept between runs.
 
 use std::cell::Cell;
 
@@ -18,10 +18,10 @@ thread_local! {
 }
 
 /// Calls `use_it` with `places` pointers and `bytes` bytes, both of unknown content. Allocates only
-/// when this thread has not needed so much before.
+/// if this thread has not needed as much before.
 pub(crate) fn with_scratch(places: usize, bytes: usize, use_it: impl FnOnce(&mut [*mut u8], &mut [Line])) {
-    // Taken out while in use, so that the cell is not borrowed; if the thread is ending, a fresh
-    // one is used.
+    // The scratch is taken out of the cell while in use, so that the cell is not borrowed. If the
+    // thread is ending, a new one is used.
     let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let lines = bytes.div_ceil(size_of::<Line>());
     if scratch.table.len() < places {
@@ -31,6 +31,6 @@ pub(crate) fn with_scratch(places: usize, bytes: usize, use_it: impl FnOnce(&mut
         scratch.lines.resize(lines, Line([0; 64]));
     }
     use_it(&mut scratch.table[..places], &mut scratch.lines[..lines]);
-    // A thread that is ending keeps nothing.
+    // While the thread ends, the scratch is dropped.
     let _ = SCRATCH.try_with(|cell| cell.set(scratch));
 }

@@ -1,11 +1,13 @@
-//! Sums of products, and a small system solved before anything is stored: how an MDS code decodes.
+//! Sums of products, and a small system that is solved before anything is stored, as for decoding
+//! an MDS code.
 //!
-//! Lost buffers follow from an equal number of parities. The sum of the surviving sources under
-//! each parity, with the parity added, equals the sum over the lost ones; its matrix is m x m.
-//! Solving in registers takes (k - m) m + m^2 products for each source instead of the k m of final
-//! coefficients. A parity of ones saves m of the k - m. The last lost buffer is then the sum of
-//! ones less the others, which saves m of the m^2. With such a parity it is (m - 1) k either way,
-//! and some engines are faster with final coefficients ([`crate::expand`]).
+//! Lost buffers are computed from as many parities. For each parity, the sum of the parity and the
+//! terms of the surviving sources equals the sum of the terms of the lost buffers; the matrix of
+//! these terms is m x m. Solving in registers takes (k - m) m + m^2 products for each source
+//! instead of k m with final coefficients. A parity whose coefficients are all ones saves k - m
+//! products for the sums. The last lost buffer is then the sum of ones minus the others, which
+//! saves m of the m^2 products. With such a parity both ways take (m - 1) k products, and some
+//! engines are faster with final coefficients ([`crate::expand`]).
 
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::expand::Expanded;
@@ -13,40 +15,41 @@ use crate::order::reading_order;
 use crate::system::System;
 use crate::terms::{Terms, far_kernel, group_kernel};
 
-/// In place of the buffer of a sum that starts at zero.
+/// The start of a sum that starts at zero.
 const NO_START: u32 = u32::MAX;
 
 /// A system compiled for an engine.
 pub(crate) struct Solve<E: Engine> {
     engine: E,
-    /// Leaves the sums; for sources from memory, if the sums stay in the cache.
+    /// The kernel that leaves the sums. `group` is the same for sources from memory, while the sums
+    /// stay in the cache.
     sum: Kernel<E::Coefficient>,
     group: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
     /// The cached and the streaming kernel for far streams.
     far: [Option<Kernel<E::Coefficient>>; 2],
-    /// Sums, and outputs.
+    /// The number of sums, which is that of outputs.
     count: usize,
     sources: Vec<usize>,
-    /// Those of the sums, `width` for each source, and then the solution; none if an expanded
-    /// system takes every run.
+    /// The coefficients of the sums, `width` for each source, then the solution. Empty if the
+    /// expanded form is used in every run.
     coefficients: Vec<E::Coefficient>,
     first_is_plain: bool,
     width: usize,
-    /// [`NO_START`] where a sum has none.
+    /// The buffer with which each sum starts, or [`NO_START`].
     starts: [u32; MAX_OUTPUTS],
-    /// Sums that have one.
+    /// The number of sums that start with a buffer.
     started: usize,
     taken: u32,
     outputs: [u32; MAX_OUTPUTS],
-    /// Replaces the fields above, where it is faster.
+    /// The expanded form, which replaces the fields above where it is faster.
     expanded: Option<Expanded<E::Coefficient>>,
 }
 
 impl<E: Engine> Solve<E> {
-    /// Returns `None` if the engine has no kernel for such a system, which must be whole. Boxed
-    /// where it is made: a move takes longer than writing it.
+    /// Compiles a system, which must be complete; `None` if the engine has no kernel for it. It is
+    /// boxed here, because a move takes longer than writing it.
     pub(crate) fn new(engine: E, system: &System<'_>) -> Option<Box<Solve<E>>> {
         assert!(system.is_whole(), "the caller checks the shape of the system");
         let count = system.starts.len();
@@ -57,7 +60,7 @@ impl<E: Engine> Solve<E> {
             |&sum: &usize| (0..system.sources.len()).all(|s| system.coefficients[s * count + sum] == 1);
         let ones_at = (0..count).find(is_ones);
         let ones = ones_at.is_some();
-        // The sum of ones first.
+        // The sum of ones comes first.
         let mut order: [usize; MAX_OUTPUTS] = std::array::from_fn(|sum| sum);
         order[..=ones_at.unwrap_or(0)].rotate_right(usize::from(ones));
         let last = ones_at.and_then(|at| by_sum(system, at));
@@ -66,7 +69,7 @@ impl<E: Engine> Solve<E> {
             rows[last..count].rotate_left(1);
         }
         let (order, rows) = (&order[..count], &rows[..count]);
-        // All others come before it, and keep their places.
+        // All other outputs come before the last one, and keep their order.
         let taken = last.map_or(0, |(_, others)| others);
         let last_by_sum = last.is_some();
         let solved = &rows[..count - usize::from(last_by_sum)];
@@ -76,13 +79,13 @@ impl<E: Engine> Solve<E> {
         let summing = Summing { outputs: count, ones, reads };
         let shape = Solving { outputs: count, ones, last_by_sum, has_zeros, reads };
         let (cached, streaming) = (engine.solving_kernel(false, shape)?, engine.solving_kernel(true, shape)?);
-        // Two that are both solved have no products to spare.
+        // With two outputs and no zeros the expanded form saves no products.
         let expanded = last.zip(ones_at).filter(|_| count > 2 || has_zeros);
         let expanded =
             expanded.and_then(|((_, taken), ones)| Expanded::new(engine, system, ones, rows, taken));
         let multiplied = &order[usize::from(ones)..];
         let mut coefficients = Vec::new();
-        // A system that is only expanded needs no solving kernel.
+        // A system that always runs in expanded form needs no coefficients for solving.
         if expanded.as_ref().is_none_or(|expanded| expanded.kernel(true).is_none()) {
             coefficients.reserve_exact(system.sources.len() * multiplied.len() + count * count);
             for s in reading_order(system.sources.len()) {
@@ -190,11 +193,10 @@ impl<E: Engine> std::fmt::Debug for Solve<E> {
     }
 }
 
-/// Returns the last output that is the sum `ones` less other outputs, and a bit for each of these.
+/// Returns the last output that is the sum `ones` minus other outputs, and a bit for each of these.
 ///
-/// The rows of all outputs that enter the sum of ones with a start add up to that sum: x_1 + .. +
-/// x_m = s, so the rows of the solution do too. The set of these outputs is found by trying all
-/// sets, of which there are few.
+/// If lost buffers add up to the sum of ones, x_1 + .. + x_m = s, their rows of the solution do,
+/// too. The set of these outputs is found by trying all sets, of which there are few.
 fn by_sum(system: &System<'_>, ones: usize) -> Option<(usize, u32)> {
     let count = system.outputs.len();
     if count > 6 {
@@ -212,8 +214,8 @@ fn by_sum(system: &System<'_>, ones: usize) -> Option<(usize, u32)> {
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Systems solved in groups of sources, on this machine taken for one that follows few streams
-    //! and for one that follows many.
+    //! Tests of systems that are solved in groups of sources, as if the processor followed few
+    //! streams and as if it followed many.
 
     use super::*;
     use crate::arch::x86_64::cpu::Kind;
@@ -267,8 +269,8 @@ mod tests {
     #[test]
     fn sums_of_ones_are_expanded_where_that_is_faster() {
         let Some(engine) = Avx2::new() else { return println!("this machine has no AVX2: left out") };
-        // True if runs through the cache take it expanded; the same for those past it; true if any
-        // is left to be solved.
+        // Returns true if runs through the cache use the expanded form; the same for runs past the
+        // cache; and true if any run solves.
         let ways = |sources: usize, count: usize, has_zeros: bool, adds_up: bool| {
             let mut solution: Vec<u8> = (0..count * count).map(|i| (i * 11 + 2) as u8).collect();
             solution[1] *= u8::from(!has_zeros);
@@ -315,8 +317,8 @@ mod tests {
             (20, 4, 131_073),
             (66, 2, 17_000),
         ] {
-            // The second sum is of ones; one sum in three has no start. Some take the first source
-            // as it is.
+            // The second sum is of ones; one sum in three has no start. Some systems take the first
+            // source with coefficient 1 in all sums.
             let coefficient = |sum: usize, t: usize| match sum == 1 || t == 0 && sources % 3 == 2 {
                 true => 1,
                 false => (sum * 41 + t * 13) as u8 | 2,

@@ -1,12 +1,13 @@
-//! The ways to write outputs: through the cache or past it, in place of the content or added to it.
+//! The ways to write outputs: through the cache or past it, and overwriting the content or added to
+//! it.
 
 use crate::arch::native::cpu;
 
 /// The way to store outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Stores {
-    /// Streaming if sources and outputs together exceed what a second-level cache holds, cached
-    /// below that, and where outputs are added to.
+    /// Streaming if sources and outputs together exceed a second-level cache; cached if they do
+    /// not, or if outputs are added to.
     #[default]
     Auto,
     /// Through the cache: for outputs that are read again at once.

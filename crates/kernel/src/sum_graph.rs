@@ -1,19 +1,19 @@
-//! Sums as a graph: which sum makes a place, and which sums read it.
+//! Sums as a graph: the sum that computes each place, and the sums that read it.
 
 use crate::sums::{NONE, SharedSums, Sum};
 
-/// Sums, with the maker and the readers of each place.
+/// Sums, with the sum that computes each place and those that read it.
 pub(crate) struct SumGraph<'s> {
     pub(crate) sums: &'s [Sum],
-    /// Places below this are buffers.
+    /// The number of buffers: places below it are buffers.
     pub(crate) buffers: u32,
     /// For each place, the sum that computes it.
     pub(crate) made_by: Vec<Option<usize>>,
-    /// The sums that use the places, ascending, place after place.
+    /// For all places, one after the other: the sums that use it, ascending.
     users: Vec<usize>,
-    /// For each place, where its users end.
+    /// For each place, the end of its users in `users`.
     users_end: Vec<usize>,
-    /// For each place past the buffers and each sum that needs one, its slot.
+    /// For each sum that is not a buffer and needs a slot, its slot.
     slot_of: Vec<u32>,
     pub(crate) slots: u32,
 }
@@ -22,7 +22,8 @@ impl<'s> SumGraph<'s> {
     pub(crate) fn new(shared: &'s SharedSums) -> SumGraph<'s> {
         let (sums, places) = (shared.sums(), shared.places());
         let mut made_by = vec![None; places];
-        // Counted first; filling then moves each end from the place's start to its end.
+        // Users are counted first. Filling then moves each end from the start of the place's users
+        // to their end.
         let mut users_end = vec![0; places + 1];
         for (i, sum) in sums.iter().enumerate() {
             made_by[sum.out as usize] = Some(i);
@@ -47,7 +48,7 @@ impl<'s> SumGraph<'s> {
         &self.users[start..self.users_end[place]]
     }
 
-    /// The place of the slot of a sum.
+    /// Returns the slot of a sum, as a place.
     pub(crate) fn slot(&mut self, sum: usize) -> u32 {
         if self.slot_of[sum] == NONE {
             self.slot_of[sum] = self.slots;
@@ -56,7 +57,7 @@ impl<'s> SumGraph<'s> {
         self.buffers + self.slot_of[sum]
     }
 
-    /// Where the finished sum is.
+    /// Returns the place of the finished sum.
     pub(crate) fn result(&mut self, sum: usize) -> u32 {
         if self.sums[sum].out < self.buffers { self.sums[sum].out } else { self.slot(sum) }
     }
@@ -64,12 +65,12 @@ impl<'s> SumGraph<'s> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    //! Sums that other tests use.
+    //! Sums for several tests.
 
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Rows and diagonals that hold the row sums: the shape of RDP's encoding. With `chain`, each
-    /// sum needs the one before.
+    /// Returns sums of rows, and of diagonals that include the row sums, as in the encoding of RDP.
+    /// With `chain`, each sum needs the one before.
     pub(crate) fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
         let first = rows * columns;
         let mut steps: Vec<(usize, Vec<usize>)> =
@@ -94,7 +95,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Buffers of 3 bytes as they are before some steps, and as they are to be after them.
+    /// Returns buffers of 3 bytes before some steps, and the expected content after them.
     pub(crate) fn contents(steps: &[(usize, Vec<usize>)]) -> (Vec<[u8; 3]>, Vec<[u8; 3]>) {
         let buffers =
             1 + steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).max().unwrap();
@@ -107,8 +108,8 @@ pub(crate) mod tests {
         (have, wanted)
     }
 
-    /// `m` columns of dense sums of `k`, each of `rows` buffers; the last sum has one more term,
-    /// the one before it.
+    /// Returns dense sums that compute `m` columns from `k`, each of `rows` buffers. The last sum
+    /// has one more term, the sum before it.
     pub(crate) fn dense(k: usize, m: usize, rows: usize) -> Vec<(usize, Vec<usize>)> {
         let mixed = |number: usize| (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let is_term = |target: usize, source: usize| {
@@ -123,7 +124,7 @@ pub(crate) mod tests {
         steps
     }
 
-    /// Returns each target with the original buffers that it is the sum of.
+    /// Returns each target, with the original buffers of which it is the sum.
     pub(crate) fn evaluated(steps: &[(usize, Vec<usize>)]) -> BTreeMap<usize, BTreeSet<usize>> {
         let mut made: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (target, terms) in steps {

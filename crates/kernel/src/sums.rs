@@ -1,13 +1,13 @@
 //! Sums of buffers, with the common parts of several computed once (EVENODD's adjuster).
 //!
-//! Places are numbers: the buffers in use first, then sums that are no buffers.
+//! Places are numbered: first the buffers in use, then sums that are not buffers.
 
 use crate::arch::native::cpu::counting;
 
-/// "No such place".
+/// The number that stands for no place.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Each target and the buffers whose sum it is, targets before it among them.
+/// Steps: each target, with the buffers of which it is the sum; these can be earlier targets.
 pub(crate) type Steps = Vec<(usize, Vec<usize>)>;
 
 /// A place to be computed as the sum of buffers and of earlier sums.
@@ -25,8 +25,8 @@ pub(crate) struct SharedSums {
 }
 
 impl SharedSums {
-    /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be
-    /// done.
+    /// Compiles `steps`: targets, each with the buffers of which it is the sum, in an order in
+    /// which they can be computed.
     pub(crate) fn new(steps: &[(usize, Vec<usize>)]) -> SharedSums {
         let (buffers, place_of) = numbered(steps);
         let place = |buffer: usize| place_of[buffer];
@@ -41,24 +41,24 @@ impl SharedSums {
         SharedSums { buffers, sums: shared(sums, first_new) }
     }
 
-    /// The buffers in use, ascending: the first places.
+    /// Returns the buffers in use, ascending, which are the first places.
     pub(crate) fn buffers(&self) -> &[usize] {
         &self.buffers
     }
 
-    /// In an order in which they can be computed.
+    /// Returns the sums, in an order in which they can be computed.
     pub(crate) fn sums(&self) -> &[Sum] {
         &self.sums
     }
 
-    /// Buffers, and sums that are none.
+    /// Returns the number of places: buffers, and sums that are not buffers.
     pub(crate) fn places(&self) -> usize {
         let outs = self.sums.iter().map(|sum| sum.out as usize + 1);
         outs.max().unwrap_or(0).max(self.buffers.len())
     }
 }
 
-/// The buffers in use, ascending, and the place of each.
+/// Returns the buffers in use, ascending, and the place of each buffer.
 pub(crate) fn numbered(steps: &[(usize, Vec<usize>)]) -> (Vec<usize>, Vec<u32>) {
     let named = || steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).copied();
     let mut place_of = vec![NONE; named().max().map_or(0, |most| most + 1)];
@@ -71,7 +71,7 @@ pub(crate) fn numbered(steps: &[(usize, Vec<usize>)]) -> (Vec<usize>, Vec<u32>) 
     (buffers, place_of)
 }
 
-/// Terms that stand an odd number of times, ascending.
+/// Returns the terms that occur an odd number of times, ascending.
 pub(crate) fn odd(mut terms: Vec<u32>) -> Vec<u32> {
     terms.sort_unstable();
     let mut kept = 0;
@@ -88,14 +88,13 @@ pub(crate) fn odd(mut terms: Vec<u32>) -> Vec<u32> {
     terms
 }
 
-/// Work on common parts that a program is worth, in words of 64 places that are compared.
+/// The most work to find common parts in a program, in compared words of 64 places.
 const SHARING_EFFORT: usize = 1 << 24;
 
 /// Computes common parts of several sums once, the largest first. New sums are numbered from
 /// `next`.
 ///
-/// Cost: O(sums^2) comparisons of bit sets, and O(sums) more for each sum that a common part
-/// changes.
+/// Cost: O(sums^2) comparisons of bit sets, plus O(sums) for each sum that a common part changes.
 fn shared(sums: Vec<Sum>, next: u32) -> Vec<Sum> {
     shared_within(SHARING_EFFORT, sums, next)
 }
@@ -116,16 +115,16 @@ fn shared_within(effort: usize, sums: Vec<Sum>, next: u32) -> Vec<Sum> {
 
 /// The common parts of each sum with others, updated while sums change.
 struct CommonParts {
-    /// The target of each sum, in their order.
+    /// The targets of the sums, in order.
     outs: Vec<u32>,
     /// The terms of each sum.
     sets: Sets,
-    /// For each sum the most terms that it shares with one before it, and the first such; 1 if it
-    /// shares fewer than 2.
+    /// For each sum, the most terms that it shares with an earlier sum, and the first such sum; 1
+    /// if it shares fewer than 2 terms.
     most: Vec<(u32, usize)>,
     /// The number of the next new sum.
     next: u32,
-    /// Words compared.
+    /// The number of words that were compared.
     effort: usize,
 }
 
@@ -149,7 +148,7 @@ impl CommonParts {
             part.extend(self.sets.row(a).iter().zip(self.sets.row(b)).map(|(x, y)| x & y));
             users.clear();
             users.extend((0..self.outs.len()).filter(|&sum| self.sets.has(sum, &part)));
-            // A sum that is the common part already lends its own result, if it comes first.
+            // If the first sum is itself the common part, its result is used by the others.
             let first = users[0];
             let lends = count(self.sets.row(first)) == size;
             let out = if lends { self.outs[first] } else { self.next };
@@ -159,7 +158,7 @@ impl CommonParts {
             }
             for &user in users.iter().skip(usize::from(lends)) {
                 self.sets.row_mut(user).iter_mut().zip(&part).for_each(|(word, taken)| *word &= !taken);
-                // It may have been there already: a term added twice is gone.
+                // The term may already be in the sum: a term that is added twice vanishes.
                 self.sets.toggle(user, out);
             }
             if lends {
@@ -177,8 +176,8 @@ impl CommonParts {
         (self.outs, self.sets)
     }
 
-    /// The largest common part, and the first two sums that have it; `None` if no two share two
-    /// terms.
+    /// Returns the size of the largest common part, and the first two sums that have it; `None` if
+    /// no two sums share two terms.
     #[inline(always)]
     fn largest(&self) -> Option<(u32, usize, usize)> {
         let larger = |largest: (u32, usize, usize), (b, &(size, a)): (usize, &(u32, usize))| {
@@ -188,7 +187,7 @@ impl CommonParts {
         (largest.0 > 1).then_some(largest)
     }
 
-    /// A new sum of these terms that comes to stand at this place, not yet compared.
+    /// Inserts a new sum of these terms at index `at`; it is not yet compared with others.
     fn insert(&mut self, at: usize, terms: &[u64]) {
         self.outs.insert(at, self.next);
         self.next += 1;
@@ -199,7 +198,7 @@ impl CommonParts {
         }
     }
 
-    /// Updates the entries that changed with these sums, which ascend.
+    /// Updates the entries that depend on the changed sums, which are ascending.
     #[inline(always)]
     fn compare_again(&mut self, changed: &[usize], is_changed: &mut Vec<bool>) {
         is_changed.clear();
@@ -221,7 +220,7 @@ impl CommonParts {
         }
     }
 
-    /// Compares a sum with all before it.
+    /// Compares a sum with all earlier sums.
     #[inline(always)]
     fn compare(&mut self, b: usize) {
         self.most[b] = (1, 0);
@@ -240,7 +239,7 @@ impl CommonParts {
     }
 }
 
-/// Sets of places, a row of bits each, all of one length.
+/// Sets of places: one row of bits for each, all of one length.
 #[derive(Clone, Debug)]
 pub(crate) struct Sets {
     pub(crate) stride: usize,
@@ -248,7 +247,7 @@ pub(crate) struct Sets {
 }
 
 impl Sets {
-    /// The terms of sums, of places below `places`.
+    /// Returns the terms of sums as sets; all places are below `places`.
     pub(crate) fn of(sums: &[Sum], places: usize) -> Sets {
         let mut sets = Sets::new(sums.len(), places);
         for (row, sum) in sums.iter().enumerate() {
@@ -257,7 +256,7 @@ impl Sets {
         sets
     }
 
-    /// Empty ones of places below `places`.
+    /// Returns empty sets, of places below `places`.
     pub(crate) fn new(rows: usize, places: usize) -> Sets {
         let stride = places.div_ceil(64).max(1);
         Sets { stride, words: vec![0; rows * stride] }
@@ -278,13 +277,13 @@ impl Sets {
         self.words[row * self.stride + place as usize / 64] ^= 1 << (place % 64);
     }
 
-    /// True if a row has all of a set.
+    /// True if a row contains all places of a set.
     #[inline(always)]
     fn has(&self, row: usize, set: &[u64]) -> bool {
         self.row(row).iter().zip(set).all(|(word, part)| part & !word == 0)
     }
 
-    /// Has rows take a place, too.
+    /// Extends the rows so that they can contain a place.
     fn make_room(&mut self, place: u32) {
         let stride = place as usize / 64 + 1;
         if stride > self.stride {
@@ -303,7 +302,7 @@ impl Sets {
     }
 }
 
-/// The places in a set, ascending.
+/// Returns the places in a set, ascending.
 #[inline(always)]
 pub(crate) fn bits(set: &[u64]) -> impl Iterator<Item = u32> + '_ {
     set.iter().zip(0..).flat_map(|(&word, at)| {
@@ -325,8 +324,8 @@ fn count(set: &[u64]) -> u32 {
     count
 }
 
-/// A loop, because the parts of iterators may be compiled on their own, without the instruction
-/// that counts bits.
+/// Counts the common places of two sets. It is a loop, because parts of iterators may be compiled
+/// as separate functions, without the instruction that counts bits.
 #[inline(always)]
 fn count_common(a: &[u64], b: &[u64]) -> u32 {
     let mut count = 0;
@@ -350,7 +349,7 @@ mod tests {
         set.get(term as usize / 64).is_some_and(|word| word >> (term % 64) & 1 == 1)
     }
 
-    /// The reference: finds common parts by comparing every pair each time.
+    /// The reference: finds common parts by comparing all pairs again each time.
     fn shared_plainly(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
         loop {
             let sets: Vec<Vec<u64>> = sums.iter().map(|sum| set_of(&sum.terms)).collect();
@@ -385,7 +384,7 @@ mod tests {
         }
     }
 
-    /// The buffer of a place, or a number past those of all buffers.
+    /// Returns the buffer of a place, or a number above those of all buffers.
     fn number(shared: &SharedSums, place: u32) -> usize {
         shared.buffers().get(place as usize).copied().unwrap_or(1_000_000 + place as usize)
     }
@@ -394,7 +393,7 @@ mod tests {
     fn sums_come_to_what_was_asked_for() {
         use crate::sum_graph::tests::{dense, evaluated};
         let mut steps = dense(10, 3, 8);
-        // Two that are equal: one lends its result to the other.
+        // Two sums are equal: the result of one is used by the other.
         steps[7].1 = steps[3].1.clone();
         let shared = SharedSums::new(&steps);
         assert!(shared.places() > shared.buffers().len(), "there are common parts");
@@ -416,7 +415,7 @@ mod tests {
             let (count, sources) = (1 + below(24), 2 + below(90));
             let groups: Vec<Vec<u32>> =
                 (0..3).map(|_| (0..below(9)).map(|_| below(sources)).collect()).collect();
-            // Sums of sources, of groups of them that several have, and of sums before.
+            // Sums of sources, of groups of sources that several sums share, and of earlier sums.
             let sums = |below: &mut dyn FnMut(u32) -> u32| -> Vec<Sum> {
                 (0..count)
                     .map(|i| {
@@ -440,7 +439,7 @@ mod tests {
 
     #[test]
     fn sums_are_right_at_every_limit_of_work() {
-        // Sums of the bits of their numbers, three places for each bit.
+        // Sum i has three places for each bit that is set in i.
         let (count, bits) = (30u32, 5u32);
         let places = |i: u32| (0..3 * bits).filter(move |place| i >> (place / 3) & 1 == 1);
         let sums = || -> Vec<Sum> {

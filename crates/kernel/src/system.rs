@@ -1,22 +1,22 @@
-//! A small system of sums, as in decoding: its shape, and its matrix.
+//! A small system of sums, as used in decoding: its shape and its matrix.
 
 use crate::portable::product;
 
-/// Outputs that follow from an equal number of sums, all of the same sources.
+/// A system: outputs that are computed from as many sums, all over the same sources.
 ///
-/// Borrowed, and flat: a recovery that is planned for one stripe must not take longer to compile
-/// than to run.
+/// It borrows flat lists, because a recovery that is planned for one stripe must not take longer to
+/// compile than to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct System<'a> {
-    /// Buffers that enter every sum.
+    /// The buffers that are in every sum.
     pub sources: &'a [usize],
-    /// Source after source, its coefficient in each sum.
+    /// For each source, its coefficients in all sums.
     pub coefficients: &'a [u8],
-    /// For each sum, a buffer that is added as it is; it stands in no other sum.
+    /// For each sum, a buffer that is added with coefficient 1, and is in no other sum.
     pub starts: &'a [Option<usize>],
-    /// Buffers that are written.
+    /// The buffers that are written.
     pub outputs: &'a [usize],
-    /// Output after output, its coefficient of each sum.
+    /// For each output, its coefficients over all sums.
     pub solution: &'a [u8],
 }
 
@@ -31,7 +31,7 @@ impl System<'_> {
 
     /// Returns each output as a sum over the sources: the matrix of the system.
     pub(crate) fn expanded(&self) -> Vec<(usize, Vec<(usize, u8)>)> {
-        // Without a sum there is no slice to cut.
+        // Chunks must have at least one element, even without a sum.
         let count = self.starts.len().max(1);
         let over = |own: &[u8]| {
             let starts = self.starts.iter().zip(own).filter_map(|(start, &c)| Some(((*start)?, c)));

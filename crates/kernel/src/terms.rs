@@ -1,10 +1,10 @@
-//! The terms of a pass or of a system, over streams that may be many and far away.
+//! The terms of a pass or of a system, over any number of streams, in caches or in memory.
 //!
-//! Two traversals, chosen per call because they depend on lengths and places:
-//! * few streams: the whole length at once, by a kernel that fetches what it reads next where
-//!   streams come from behind the second-level cache and are too many for the prefetchers;
-//! * more sources than [`MAX_SOURCES`], or more streams than the prefetchers of some processors
-//!   follow: groups of sources, with the partial sums of a tile in scratch.
+//! Two traversals, chosen per call because they depend on lengths and addresses:
+//! * few streams: the whole length at once, by a kernel that prefetches if streams come from beyond
+//!   the second-level cache and are too many for the prefetchers;
+//! * more sources than [`MAX_SOURCES`], or more streams than the processor's prefetchers follow:
+//!   groups of sources, with the partial sums of a tile in scratch.
 //!
 //! Invariants: every byte of an output is stored through its own pointer exactly once per call;
 //! scratch is written before it is read.
@@ -16,10 +16,11 @@ use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES, Summing};
 use crate::scratch::with_scratch;
 use crate::streams::{FewStreams, Groups, are_apart};
 
-/// The most bytes of the sums of a tile.
+/// The most bytes of all sums of a tile.
 pub(crate) const SUMS_BYTES: usize = 256 * 1024;
 
-/// Groups of sources that are merely many.
+/// The groups for sources that are too many for one kernel call, on processors that follow many
+/// streams.
 pub(crate) const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
 
 /// Returns the kernel for far streams, if `streams` may be too many for the processor.
@@ -31,34 +32,34 @@ pub(crate) fn far_kernel<E: Engine>(
     engine.few_streams().filter(|few| streams > few.most_far).and_then(|_| kernel())
 }
 
-/// Returns the kernel for groups of streams. Processors that follow many streams have large groups,
-/// and their own prefetchers suffice.
+/// Returns the kernel for groups of streams. On processors that follow many streams it does not
+/// prefetch: their groups are large, and the hardware prefetchers suffice.
 pub(crate) fn group_kernel<E: Engine>(engine: E, shape: Summing) -> Kernel<E::Coefficient> {
     let fetching = engine.few_streams().and_then(|_| engine.group_kernel(shape));
     fetching.unwrap_or_else(|| engine.kernel(false, shape))
 }
 
-/// The terms of a pass, or of a system that is solved at the end, which kernels take in one call or
-/// in several.
+/// The terms of a pass, or of a system that is solved at the end, which kernels process in one call
+/// or in several.
 pub(crate) struct Terms<'a, C> {
     pub(crate) sources: &'a [usize],
-    /// As in a [`Job`].
+    /// The field of the same name of a [`Job`].
     pub(crate) coefficients: &'a [C],
-    /// As in a [`Job`].
+    /// The field of the same name of a [`Job`].
     pub(crate) first_is_plain: bool,
-    /// Coefficients per source.
+    /// The number of coefficients per source.
     pub(crate) width: usize,
     /// The number of sums, and of outputs.
     pub(crate) outputs: usize,
-    /// True if kernels double.
+    /// True if the kernels double.
     pub(crate) doubles: bool,
-    /// All buffers of a stripe: sources, starts and outputs, each once.
+    /// The number of buffers of a stripe: sources, starts and outputs, each once.
     pub(crate) streams: usize,
-    /// Leaves sums.
+    /// The kernel that leaves sums.
     pub(crate) sum: Kernel<C>,
-    /// Adds the last of the terms and makes the outputs.
+    /// The kernel that adds the last terms and writes the outputs.
     pub(crate) finish: Kernel<C>,
-    /// As `finish`, for far streams, if the engine has it: [`Engine::far_kernel`].
+    /// Like `finish`, for far streams, if the engine has such a kernel: [`Engine::far_kernel`].
     pub(crate) far: Option<Kernel<C>>,
     /// As in a [`Job`], for the last kernel.
     pub(crate) solution: &'a [C],
@@ -66,11 +67,11 @@ pub(crate) struct Terms<'a, C> {
     pub(crate) taken: u32,
 }
 
-/// The sums so far, and their number.
+/// The pointers to the initial sums, and the number of these sums that are read.
 type Start<'a> = (Option<&'a [*const u8; MAX_OUTPUTS]>, usize);
 
 impl<C> Terms<'_, C> {
-    /// Takes all terms, in groups where that is faster or more than one kernel call takes.
+    /// Processes all terms, in groups if that is faster or if one kernel call cannot process all.
     ///
     /// # Safety
     ///
@@ -151,7 +152,7 @@ impl<C> Terms<'_, C> {
         });
     }
 
-    /// One kernel call over the terms of `range`, of which there are at most [`MAX_SOURCES`].
+    /// Makes one kernel call over the terms of `range`, which are at most [`MAX_SOURCES`].
     ///
     /// # Safety
     ///
@@ -195,7 +196,7 @@ impl<C> Terms<'_, C> {
     }
 }
 
-/// True if the far streams of `streams` buffers, with `reads` reads, are too many for the
+/// True if `streams` buffers, of which `reads` are read, are far streams and too many for the
 /// processor's prefetchers. Streams that share sets of the first-level cache would evict prefetched
 /// lines, so they do not count.
 #[inline(never)]

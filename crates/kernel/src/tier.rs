@@ -5,8 +5,8 @@ use std::fmt;
 /// An instruction-set tier. The order is the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tier {
-    /// Only instructions of every processor: runs on every machine, and is the reference of the
-    /// others.
+    /// Instructions of every processor only: it runs on every machine and is the reference for the
+    /// other tiers.
     Portable,
     /// aarch64: 16-byte vectors, products by `tbl` of nibbles.
     Neon,
@@ -22,7 +22,7 @@ impl Tier {
     pub(crate) const ALL: [Tier; 5] =
         [Tier::Portable, Tier::Neon, Tier::Avx2, Tier::Avx2Gfni, Tier::Avx512Gfni];
 
-    /// The name that `PANTILE_KERNEL` takes.
+    /// The name of the tier, as `PANTILE_KERNEL` accepts it.
     pub fn name(self) -> &'static str {
         match self {
             Tier::Portable => "portable",

@@ -10,8 +10,8 @@ use crate::scratch::with_scratch;
 use crate::stores::Mode;
 use crate::tier::Tier;
 
-/// Bytes of a tile for consecutive steps: the old content, the new one and eight of its targets are
-/// in the first-level cache together.
+/// The bytes of a tile, for updates in several steps: the old content, the new one and eight
+/// targets fit the first-level cache together.
 const TILE_BYTES: usize = 2048;
 
 /// Replaces one buffer and adds coefficients times the change to others.
@@ -23,30 +23,29 @@ pub struct Update {
     changed: usize,
     targets: Vec<usize>,
     how: How,
-    /// The loop that carries the change through packets, if it is added to targets without a
-    /// product.
+    /// The loop that adds the change to targets in packets, if all coefficients are 1.
     plain: Option<Sweep>,
 }
 
 #[derive(Debug)]
 enum How {
-    /// By one kernel, which reads and writes everything once.
+    /// In one kernel call, which reads and writes every buffer once.
     Whole(Changer),
-    /// Step by step: the terms that are added to the targets, of one source.
+    /// Step by step: the matrix computes the terms that are added to the targets, from one source.
     Steps(Dot),
 }
 
 impl Update {
-    /// The update of buffer `changed` of `buffers`; `targets` are other buffers, each once, with
-    /// their coefficients.
+    /// Compiles the update of buffer `changed` of `buffers`. `targets` are other buffers, each
+    /// once, with their coefficients.
     ///
     /// Errors: a buffer that does not exist, a target that is named twice or changed itself.
     pub fn new(buffers: usize, changed: usize, targets: &[(usize, u8)]) -> Result<Update, ProgramError> {
         Update::with_tier(Tier::best(), buffers, changed, targets)
     }
 
-    /// As [`Update::new`], for a tier of the caller's choice. Errors: also if this machine lacks
-    /// the tier.
+    /// Works like [`Update::new`], for a tier that the caller chooses. Errors: also if this machine
+    /// lacks the tier.
     pub fn with_tier(
         tier: Tier,
         buffers: usize,
@@ -78,7 +77,7 @@ impl Update {
     /// Writes `new` to the changed buffer, and adds the change to every target.
     ///
     /// Shape: buffers and `new` of one length; any length, any alignment. Errors: a count or a
-    /// length is wrong; nothing is written then. Cost: no allocation, no lock; one pass over the
+    /// length is wrong; nothing is then written. Cost: no allocation, no lock; one pass over the
     /// old and the new content and over the targets.
     pub fn run(&self, buffers: &mut [&mut [u8]], new: &[u8]) -> Result<(), ShapeError> {
         if buffers.len() != self.buffers {
@@ -100,8 +99,8 @@ impl Update {
         Ok(())
     }
 
-    /// As [`Update::run`], with buffers of which each may be used as far as it says: the changed
-    /// one and the targets are written, the others may be absent.
+    /// Works like [`Update::run`], with buffers that are used only with the access that each
+    /// grants: the changed buffer and the targets are written; the others may be absent.
     pub fn run_given(&self, buffers: &mut [Buffer<'_>], new: &[u8]) -> Result<(), ShapeError> {
         self.check_given(buffers, self.targets.iter().copied().chain([self.changed]), new.len())?;
         let base = buffers.as_mut_ptr();
@@ -113,10 +112,10 @@ impl Update {
         Ok(())
     }
 
-    /// Adds a change of the changed buffer, old content plus new, to every target; the changed
-    /// buffer is not touched and may be absent.
+    /// Adds a change (old content plus new content of the changed buffer) to every target. The
+    /// changed buffer is not accessed and may be absent.
     ///
-    /// Errors and cost: as [`Update::run_given`].
+    /// Errors and cost: those of [`Update::run_given`].
     pub fn add_change_given(&self, buffers: &mut [Buffer<'_>], change: &[u8]) -> Result<(), ShapeError> {
         self.check_given(buffers, self.targets.iter().copied(), change.len())?;
         let base = buffers.as_mut_ptr();
@@ -136,8 +135,8 @@ impl Update {
         Ok(())
     }
 
-    /// Refuses buffers of which one that is to be written is not there for it, or not as long as
-    /// the content.
+    /// Returns an error if a buffer to be written is absent or read-only, or does not have the
+    /// length of the content.
     fn check_given(
         &self,
         buffers: &[Buffer<'_>],
@@ -158,11 +157,11 @@ impl Update {
         Ok(())
     }
 
-    /// Runs as [`Update::run`], on buffers in columns of packets. `new` is the new content in one
-    /// piece.
+    /// Works like [`Update::run`], on buffers in columns of packets. `new` is the new content,
+    /// contiguous.
     ///
-    /// Errors: as [`Packets::groups`]; the columns have another number of buffers than this was
-    /// made for; `new` is not as long as a buffer. Nothing is written then.
+    /// Errors: those of [`Packets::groups`]; the columns do not have the number of buffers of the
+    /// update; `new` is not as long as a buffer. Nothing is then written.
     pub fn run_packets(
         &self,
         packets: &Packets,
@@ -218,8 +217,8 @@ impl Update {
         }
     }
 
-    /// Tile by tile: the old content becomes the change, the change goes to the targets, the new
-    /// content takes its place.
+    /// Runs tile by tile: the old content is replaced by the change, the change is added to the
+    /// targets, then the new content replaces it.
     ///
     /// # Safety
     ///

@@ -1,12 +1,12 @@
-//! Programs of XORs alone, in the form that pays.
+//! Programs of XORs alone, in the form that is fastest for their use.
 //!
-//! A program begins as rows, made in microseconds: each sum by itself, and common parts of several
-//! once ([`crate::xor_rows`]). After enough work it becomes machine code, if the system permits
-//! ([`crate::code`]). A pattern of losses that occurs once is done before its code would be ready;
-//! a lasting one has it after some milliseconds.
+//! A program first runs as rows, which are made in microseconds: each sum by itself, and common
+//! parts of several sums once ([`crate::xor_rows`]). After enough work it becomes machine code, if
+//! the system permits ([`crate::code`]). A recovery that runs once ends before its code would be
+//! ready; one that runs repeatedly has code after some milliseconds.
 //!
-//! Invariants: the bytes do not depend on the form; a run never waits for another thread that makes
-//! one of the forms.
+//! Invariants: the bytes do not depend on the form; a run never waits for a form that another
+//! thread makes.
 
 use crate::code::Code;
 use crate::dispatch::Sweep;
@@ -17,21 +17,22 @@ use crate::xor_rows::{SLICE_BYTES_MOST, XorRows};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes read and written by rows after which code is made. That takes 60 us for D-Code(13), most
-/// of them the system's for new pages: code saves the same time over rows in 8 to 12 MiB of chunks
-/// of 64 KiB.
+/// The bytes read and written by rows after which code is made. Making code takes 60 us for
+/// D-Code(13), most of it in the system for new pages. Code saves as much time over rows in 8 to 12
+/// MiB, with chunks of 64 KiB.
 const CODE_AFTER_BYTES: u64 = 8 << 20;
 
 /// Sums compiled for one engine.
 #[derive(Debug)]
 pub(crate) struct Xor {
-    /// Each a target and the buffers whose sum it is, in an order in which they can be done.
+    /// The targets, each with the buffers of which it is the sum, in an order in which they can be
+    /// computed.
     steps: Steps,
-    /// Buffers that are read or written.
+    /// The number of buffers that are read or written.
     streams: usize,
     sweep: Sweep,
     done_bytes: AtomicU64,
-    /// The columns that it works on, if buffers are interleaved.
+    /// The layout of columns, if buffers are interleaved.
     packets: Option<Packets>,
     sums: OnceLock<SharedSums>,
     rows: OnceLock<XorRows>,
@@ -40,8 +41,8 @@ pub(crate) struct Xor {
 }
 
 impl Xor {
-    /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be
-    /// done; they read or write `streams` buffers.
+    /// Prepares `steps`: targets, each with the buffers of which it is the sum, in an order in
+    /// which they can be computed. They read or write `streams` buffers.
     pub(crate) fn new(steps: Steps, streams: usize, sweep: Sweep) -> Xor {
         Xor {
             steps,
@@ -63,14 +64,14 @@ impl Xor {
         get_or_make(&self.rows, || XorRows::new(self.sums()))
     }
 
-    /// Makes its code now, or its rows if there is no code.
+    /// Makes the code of the program now, or its rows if there is no code.
     pub(crate) fn prepare(&self) {
         if get_or_make(&self.code, || self.make_code()).is_none() {
             self.rows();
         }
     }
 
-    /// Has code made for such columns.
+    /// Sets the layout of columns for which code is made.
     pub(crate) fn lay_out(&mut self, packets: &Packets) {
         self.packets = Some(packets.clone());
         self.code = OnceLock::new();
@@ -83,14 +84,15 @@ impl Xor {
         Code::new(self.sums(), self.sweep.tier(), self.packets.as_ref())
     }
 
-    /// Returns the code for a run of `len` bytes of each buffer, if there is some already.
+    /// Returns the code for a run of `len` bytes of each buffer, if it is ready.
     fn code(&self, len: usize) -> Option<&Code> {
         if let Some(code) = self.code.get() {
             return code.as_ref();
         }
         let bytes = self.streams.saturating_mul(len) as u64;
         let before = self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-        // The run that comes to the limit makes it; others go on with rows until it is done.
+        // The run that reaches the limit makes the code; other threads continue with rows until it
+        // is ready.
         let limit = before..before.saturating_add(bytes);
         if limit.contains(&CODE_AFTER_BYTES) {
             self.prepare();
@@ -162,7 +164,7 @@ impl Xor {
     }
 }
 
-/// Returns the kept value, or makes it. If another thread makes it first, its value is as good.
+/// Returns the stored value, or makes it. If another thread stores one first, that one is returned.
 fn get_or_make<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     if let Some(made) = place.get() {
         return made;
@@ -197,7 +199,7 @@ mod tests {
         if !Code::is_possible() {
             return no_code();
         }
-        // A grid, and one sum alone with a copy, without a common buffer.
+        // A grid of sums, and a single sum with a copy that has no common buffer.
         for steps in [steps(4, 7, false), vec![(8, (0..7).collect()), (9, vec![7])]] {
             let mut xor = of(steps, sweep);
             let bytes = NonZeroUsize::new(128).unwrap();
@@ -243,7 +245,7 @@ mod tests {
         if !Code::is_possible() {
             return no_code();
         }
-        // Dense sums, and a grid whose sums go to columns of their own.
+        // Dense sums, and a grid whose sums are in separate columns.
         for (steps, columns, rows) in [(dense(6, 3, 8), 9, 8), (steps(9, 9, false), 12, 9)] {
             for (packet, groups, shift, streaming) in [
                 (64, 20, 0, false),
@@ -297,7 +299,7 @@ mod tests {
         assert!(xor.code(len).is_none() && xor.code.get().is_none());
         assert!(xor.code(len).is_none() && xor.code.get().is_none());
         assert!(xor.code(len).is_some() && xor.code.get().is_some());
-        // A first run that is large enough does not wait for a second.
+        // A first run that is large enough makes code at once, not only in a second run.
         assert!(first.code(3 * len).is_some());
     }
 }

@@ -1,22 +1,23 @@
-//! Sums one after the other, in a loop over small slices of all buffers: how XORs run until they
-//! have code of their own.
+//! Sums one after the other, in a loop over small slices of all buffers: the form in which XORs run
+//! until they have machine code.
 //!
 //! Each sum is a *row*: a list of sources and one target. A common part of several sums (EVENODD's
-//! adjuster) is a sum of its own in a slot, and a row adds the sum of the row before while that is
+//! adjuster) is a separate sum in a slot. If a row adds the sum of the row before, that sum is
 //! still in registers.
 //!
-//! Invariants: all rows are done for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most,
+//! Invariants: all rows are computed for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most,
 //! before the next slice; a slot is written before it is read; every target is stored once per
 //! slice.
 
 use crate::sum_graph::SumGraph;
 use crate::sums::{NONE, SharedSums};
 
-/// Bytes of a slice: eight vectors of the narrowest engine, four of the widest.
+/// The most bytes of a slice: eight vectors of the engine with the shortest ones, four of that with
+/// the longest.
 pub(crate) const SLICE_BYTES_MOST: usize = 256;
 
-/// A vector loop over rows: `visits` slices of its width. The table then points to the bytes after
-/// them.
+/// A vector loop over rows, for `visits` slices of its width. Afterwards the table points to the
+/// bytes after these slices.
 ///
 /// # Safety
 ///
@@ -25,38 +26,38 @@ pub(crate) const SLICE_BYTES_MOST: usize = 256;
 /// that are not read again are aligned to a vector if the loop streams.
 pub(crate) type RowLoop = unsafe fn(&XorRows, &mut [*mut u8], usize);
 
-/// Compiled sums. Places are numbers in a table of pointers: the buffers in use, then the slots.
+/// Compiled sums. Places are indices in a table of pointers: the buffers in use, then the slots.
 #[derive(Debug, Default)]
 pub(crate) struct XorRows {
     rows: Vec<Row>,
-    /// The sources of the rows, row after row.
+    /// The sources of the rows, one row after the other.
     words: Vec<u32>,
     /// The buffers in use, ascending; they are the first places of the table.
     buffers: Vec<usize>,
     slots: usize,
 }
 
-/// A sum.
+/// A row: one sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// Its places in the words.
+    /// The number of its sources in `words`.
     pub(crate) sources: u32,
     /// True if the sum of the row before is added: it is still in registers.
     pub(crate) carries: bool,
     pub(crate) to: Goal,
 }
 
-/// Where a sum is stored.
+/// The destination of a sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     /// A buffer or a slot.
     pub(crate) place: u32,
-    /// True if it is not read again, so that it may go past the cache.
+    /// True if the place is not read again, so that it may be stored past the cache.
     pub(crate) is_last: bool,
 }
 
 impl XorRows {
-    /// A row for each sum.
+    /// Compiles one row for each sum.
     pub(crate) fn new(shared: &SharedSums) -> XorRows {
         let mut graph = SumGraph::new(shared);
         let mut made = XorRows { buffers: shared.buffers().to_vec(), ..XorRows::default() };
@@ -93,7 +94,7 @@ impl XorRows {
         &self.buffers
     }
 
-    /// Slots of [`SLICE_BYTES_MOST`] that a run needs.
+    /// Returns the number of slots, of [`SLICE_BYTES_MOST`] bytes each, that a run needs.
     pub(crate) fn slots(&self) -> usize {
         self.slots
     }
@@ -104,8 +105,8 @@ impl XorRows {
     }
 }
 
-/// Carries out the rows on `len` bytes at the places of the table, a byte at a time: for the rest
-/// after vectors.
+/// Runs the rows on `len` bytes at the places of the table, one byte at a time: for the bytes after
+/// the last whole vector.
 ///
 /// # Safety
 ///
@@ -129,7 +130,7 @@ pub(crate) unsafe fn run_bytes(program: &XorRows, table: &[*mut u8], len: usize)
 
 #[cfg(test)]
 mod tests {
-    //! The rows themselves, carried out a byte at a time, so that every machine and Miri can test
+    //! Tests of the rows themselves, run one byte at a time, so that every machine and Miri can run
     //! them.
 
     use super::*;
@@ -162,7 +163,7 @@ mod tests {
     fn common_parts_of_sums_are_computed_once() {
         let steps = [(5, vec![0, 1, 2, 3]), (6, vec![0, 1, 2, 4]), (7, vec![0, 1, 2])];
         let program = XorRows::new(&SharedSums::new(&steps));
-        // 0 + 1 + 2 into a slot; then it is still in registers, and twice it is read.
+        // 0 + 1 + 2 goes into a slot. The next row adds it from registers; two more rows read it.
         assert_eq!((program.rows().len(), program.words().len()), (4, 3 + 1 + 2 + 1));
         assert!(program.rows()[1].carries);
     }

@@ -1,7 +1,7 @@
-//! With `PANTILE_NO_CODE` no program becomes code, in packets neither, and all compute the same by
-//! other ways.
+//! Claim: with `PANTILE_NO_CODE` no program becomes machine code, also not in packets, and all give
+//! the same results in other forms.
 //!
-//! A file of its own, because the variable is read once for the whole process.
+//! A separate test program, because the variable is read once for the whole process.
 #![cfg(not(miri))]
 
 #[path = "kernel/common/mod.rs"]

@@ -1,7 +1,7 @@
 //! Claim: a process that must not execute written memory, as under systemd's
-//! `MemoryDenyWriteExecute`, computes the same by other forms.
+//! `MemoryDenyWriteExecute`, computes the same results in other forms.
 //!
-//! A file of its own, because the prohibition is for the whole process and cannot be undone.
+//! A separate test program, because the prohibition is for the whole process and cannot be undone.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 
 #[path = "kernel/common/mod.rs"]
@@ -53,7 +53,7 @@ fn programs_do_without_code_of_their_own() {
     let has_code = |program: &Program| format!("{program:?}").contains("Executable(");
     let tiers = || Tier::available().into_iter().filter(|&tier| tier != Tier::Portable);
     let before: Vec<Program> = tiers().map(compile).collect();
-    // Where code can be made, it is; otherwise the rest of this test shows nothing.
+    // If code can be made, it is made; otherwise the rest of this test proves nothing.
     let makes_code = cfg!(feature = "run-time-code") && may_execute_what_was_written();
     assert!(before.iter().all(|program| has_code(program) == makes_code));
     // SAFETY: forbids something to this process, and touches no memory.

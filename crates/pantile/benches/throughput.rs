@@ -1,7 +1,7 @@
-//! Encode, rebuild and location on one core, in bytes of user data per second.
+//! Throughput of encode, rebuild and locate on one core, in bytes of user data per second.
 //!
-//! `cargo bench -p pantile --bench throughput`. A printed table, not a test: medians of nine
-//! interleaved repeats.
+//! `cargo bench -p pantile --bench throughput`. It prints a table of medians over nine interleaved
+//! repeats, and tests nothing.
 
 use pantile::{CellIndex, CellSet, Codec, Costs};
 use std::time::Instant;
@@ -48,7 +48,7 @@ fn main() {
         let one = rebuild(&[0], &mut views);
         let most: Vec<usize> = (0..code.claim().tolerance).collect();
         let all = rebuild(&most, &mut views);
-        // The most columns that are located with certainty, wrong in every byte.
+        // As many columns as can be located with certainty are wrong in every byte.
         let checker = codec.checker(&CellSet::empty(&code)).expect("a set of this code");
         let wrong = checker.locator().errors_certain();
         let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! A file as shards, two of them lost, and back.
+//! Stores a file as shards, removes two of them, and restores the file.
 //!
 //!     cargo run --release -p pantile --example file_and_back -- FILE [CODE]
 use pantile::Codec;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir(&dir)?;
     let shard = |column: usize| dir.join(format!("shard.{column:02}"));
 
-    // Stripe by stripe: memory for one stripe, whatever the file's size.
+    // The file is encoded one stripe at a time, so memory does not grow with its size.
     let columns = codec.code().columns();
     let files: std::io::Result<Vec<File>> = (0..columns).map(|column| File::create(shard(column))).collect();
     let mut files: Vec<BufWriter<File>> = files?.into_iter().map(BufWriter::new).collect();

@@ -1,5 +1,5 @@
-//! A small write: one element changes, and the parities that it reaches, without reading the
-//! others.
+//! A small write: changes one element and the parities that depend on it, without reading the other
+//! elements.
 //!
 //!     cargo run --release -p pantile --example small_write
 use pantile::{Codec, split_columns};

@@ -5,7 +5,7 @@ use pantile::{CellSet, Codec};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Four parities: two wrong shards can be named, wherever they are.
+    // With four parities any two wrong shards can be located.
     let codec = Codec::parse("rs:8+4")?;
     let data: Vec<u8> = (0..64 * 1024u32).map(|i| ((i * i) >> 7) as u8).collect();
     let mut shards = codec.split(&data);

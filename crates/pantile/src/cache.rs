@@ -1,30 +1,30 @@
 //! A locked map from keys to compiled values, bounded in bytes.
 //!
 //! A value reports its own size: an estimate from the terms of its program and the cells of its
-//! code. Machine code of an XOR program, made after some MiB of use, is not counted; pantile-kernel
-//! bounds it.
+//! code. Machine code of an XOR program, which is compiled after some MiB of use, is not counted;
+//! pantile-kernel limits it.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, RwLock};
 
-/// Of a term of a program, as a step of its plan and compiled. D-Code(45) and D-Code(64), two
-/// columns lost: 34 with all that comes per step and per cell.
+/// The bytes of one term of a program, in its plan and compiled. For D-Code(45) and D-Code(64) with
+/// two lost columns it is 34 with the bytes per step and per cell.
 pub(crate) const TERM_BYTES: usize = 32;
 
-/// Of a value and its key, whatever their size.
+/// The fixed bytes of a value and its key.
 pub(crate) const VALUE_BYTES: usize = 1024;
 
-/// About how many bytes a value fills, with its key.
+/// An estimate of the bytes of a value with its key.
 pub(crate) trait Weight {
     fn weight_bytes(&self) -> usize;
 }
 
-/// Values made once per key. It is emptied when full: patterns of losses in use are few, and
-/// remaking one is cheap.
+/// Values that are computed once per key. The cache is emptied when full: few patterns of losses
+/// are in use, and a value is cheap to compute again.
 ///
-/// Invariant: the sum of the weights is at most `bytes_most`, or there is one value alone.
+/// Invariant: the sum of the weights is at most `bytes_most`, or there is only one value.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
     bytes_most: usize,
@@ -59,7 +59,7 @@ impl<K: Eq + Hash, V: Weight> Cache<K, V> {
         self.made.read().unwrap_or_else(|e| e.into_inner()).values.get(key).cloned()
     }
 
-    /// Keeps a value, unless there is one already: that one.
+    /// Stores a value, unless the key already has one. Returns the stored value.
     pub(crate) fn keep(&self, key: K, value: Arc<V>) -> Arc<V> {
         let mut made = self.made.write().unwrap_or_else(|e| e.into_inner());
         if let Some(there) = made.values.get(&key) {
@@ -75,7 +75,7 @@ impl<K: Eq + Hash, V: Weight> Cache<K, V> {
         value
     }
 
-    /// The bytes that its values fill.
+    /// The sum of the weights of the values.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.made.read().unwrap_or_else(|e| e.into_inner()).bytes
@@ -110,7 +110,7 @@ mod tests {
         let third = get(&cache, 2, 1);
         assert_eq!((cache.find(&0).is_none(), cache.find(&1).is_none(), cache.bytes()), (true, true, 1));
         assert!(Arc::ptr_eq(&third, &get(&cache, 2, 1)));
-        // A value larger than the bound is kept alone.
+        // A value larger than the bound is stored as the only value.
         let large = get(&cache, 3, 500);
         assert!(Arc::ptr_eq(&large, &get(&cache, 3, 500)) && cache.find(&2).is_none());
         get(&cache, 4, 1);

@@ -1,18 +1,18 @@
 //! Stripes of chunks that are checked as they are read, before a byte of them is passed on.
 //!
-//! Chunks have no checksums. Where more of them are there than decoding needs, the equations of the
-//! code say if they fit one another, and which one is wrong as far as 2e + f <= d - 1
-//! ([`Checker`]). A certain error is corrected in memory and reported; anything else is a
-//! [`Doubt`], and its stripe is not passed on.
+//! Chunks have no checksums. If more chunks are available than decoding needs, the equations of the
+//! code show whether they are consistent. They also locate e wrong chunks, with f lost ones, as
+//! long as 2e + f <= d - 1 ([`Checker`]). A certain error is corrected in memory and reported;
+//! anything else is a [`Doubt`], and its stripe is not returned.
 //!
 //! # Exchanged chunks
 //!
-//! The evidence of [`Checker`] is about errors that do not depend on each other. Chunks under each
-//! other's names do: two data columns of rs:4+2 whose coefficients in the first parity are equal
-//! cancel there, and the second parity looks wrong at every byte. A dependence of that kind joins
-//! at most e + 2 columns, so it cannot look like e wrong columns where e + 2 <= d - 1 - f. Elsewhere
-//! a column is called wrong only if its bytes are no sum of products of the other columns with
-//! constant coefficients: exchanged columns always leave such a sum.
+//! The evidence of [`Checker`] is about errors that do not depend on each other. Errors of
+//! exchanged chunks do. Example: two data columns of rs:4+2 have equal coefficients in the first
+//! parity, so their errors cancel there and the second parity looks wrong at every byte. Such
+//! errors depend on at most e + 2 columns, so they cannot look like e wrong columns where e + 2 <=
+//! d - 1 - f. Otherwise a column is reported as wrong only if its bytes are not a fixed linear
+//! combination of the other columns. After an exchange they always are.
 
 use crate::codec::Codec;
 use crate::coder::{Coder, Decoder};
@@ -33,10 +33,10 @@ pub enum Check {
     /// Chunks are checked; only errors that are located with certainty are corrected.
     #[default]
     Certain,
-    /// As `Certain`, and errors whose location is probable are corrected, too: a guess.
+    /// As `Certain`, and errors whose location is only probable are corrected, too.
     Probable,
-    /// Chunks are not checked, and only those that decoding needs are read: for callers with
-    /// checksums of their own.
+    /// Chunks are not checked, and only those that decoding needs are read: for callers that have
+    /// checksums.
     Off,
 }
 
@@ -45,18 +45,18 @@ pub enum Check {
 pub struct WrongColumn {
     /// The column.
     pub column: usize,
-    /// Offset of its first wrong byte in its chunk.
+    /// The offset of the first wrong byte in the column's chunk.
     pub first: u64,
-    /// Number of its wrong bytes.
+    /// The number of wrong bytes.
     pub bytes: u64,
 }
 
-/// A stripe that does not satisfy its equations, whose error was not located with certainty.
+/// A stripe that does not satisfy its equations and whose error was not located with certainty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// Offset of the stripe in each chunk.
+    /// The offset of the stripe in each chunk.
     pub from: u64,
-    /// Columns that explain the stripe but are not certain; empty if there are none.
+    /// The columns that explain the error, but not with certainty; empty if there are none.
     pub columns: Vec<usize>,
     /// The reason why they are not certain.
     pub reason: DoubtReason,
@@ -67,12 +67,13 @@ pub struct Doubt {
 pub enum DoubtReason {
     /// Several sets of columns explain the error, or none does.
     NotLocated,
-    /// Too few bytes are wrong: a larger error looks so once in 2 to this power.
+    /// Too few bytes are wrong: a larger error looks the same with a chance of one in 2 to this
+    /// power.
     FewBytes {
         /// The power.
         evidence_bits: u32,
     },
-    /// Other columns that were exchanged would look the same.
+    /// An exchange of other columns would look the same.
     Exchange,
 }
 
@@ -100,29 +101,30 @@ impl fmt::Display for Doubt {
 pub struct Checked {
     /// Columns that were wrong, ascending.
     pub wrong: Vec<WrongColumn>,
-    /// The first stripe whose error was not located. Only verification goes on behind one.
+    /// The first stripe whose error was not located. Only verification continues after it.
     pub first_doubt: Option<Doubt>,
-    /// The number of such stripes.
+    /// The number of stripes whose error was not located.
     pub doubts: u64,
     /// True if every chunk that was read is in some equation that could be checked.
     pub is_complete: bool,
 }
 
-/// Cells outside a column up to which it is worth finding out if it is a sum of them.
+/// The most cells of other columns with which the test for a linear combination is run.
 const SUM_CELLS_MOST: usize = 400;
 
-/// Bytes beyond the number of cells at which a sum is tried: with these, a cell that is not a sum
-/// looks like one by chance once in 2^128.
+/// The number of bytes per test beyond the number of cells. With it, a cell that is not a linear
+/// combination looks like one with a chance of one in 2^128.
 const SUM_BYTES_MORE: usize = 16;
 
-/// Checks stripes one after the other.
+/// The state of a check of stripes, one after the other.
 struct Watch {
     coder: Coder,
     lost: Vec<usize>,
     check: Check,
     /// `None` if no check is done.
     checker: Option<Arc<Checker>>,
-    /// Columns that were found to be no sum of the others, and so no sign of an exchange.
+    /// Columns that are known not to be a linear combination of the others, so that their errors
+    /// are not from an exchange.
     no_sums: BTreeSet<usize>,
     wrong: BTreeMap<usize, WrongColumn>,
 }
@@ -147,7 +149,7 @@ impl Watch {
         })
     }
 
-    /// True if every cell of the columns that are there is in some check.
+    /// True if every cell of the available columns is in some check.
     fn is_complete(&self) -> bool {
         let Some(checker) = &self.checker else { return false };
         let code = self.coder.codec().code();
@@ -203,8 +205,9 @@ impl Watch {
         Err(ShardError::Doubt(Doubt { from: at, columns, reason }))
     }
 
-    /// Takes the columns that were wrong in other stripes for lost: that leaves more checks for the
-    /// others than an error at an unknown place.
+    /// Corrects a stripe; columns that were wrong in other stripes are taken as lost. For errors in
+    /// other columns that leaves more checks than errors at unknown places would. Returns true if
+    /// the stripe is corrected.
     fn correct_without_the_known(
         &mut self,
         codec: &Codec,
@@ -233,8 +236,8 @@ impl Watch {
         Ok(true)
     }
 
-    /// The first reason why the findings of a stripe must not be corrected, with the columns that
-    /// it is about.
+    /// Returns the first reason not to correct the findings of a stripe, with the columns
+    /// concerned; `None` if there is none.
     fn doubt(
         &mut self,
         code: &Code,
@@ -269,11 +272,11 @@ impl Watch {
     }
 }
 
-/// True if every cell of the column may be a sum of products of the cells of the others, with the
-/// same coefficients at every byte of the stripe.
+/// True if every cell of the column may be a linear combination of the cells of other columns, with
+/// the same coefficients at every byte of the stripe.
 ///
-/// It is tried at bytes inside the findings and outside: the latter decide that there is no such
-/// sum where a part of the stripe is wrong.
+/// Bytes inside and outside the findings are tested. If only a part of the stripe is wrong, the
+/// bytes outside prove that there is no such combination.
 fn is_sum_of_others(
     code: &Code,
     erased: &[usize],
@@ -314,7 +317,7 @@ fn shared<'c>(cells: &'c [&mut [u8]]) -> Vec<&'c [u8]> {
 /// Reads chunks stripe by stripe, checks each and computes the lost columns.
 pub(crate) struct Stripes {
     watch: Watch,
-    /// `None` if no column is lost, or lost ones are not wanted.
+    /// `None` if no column is lost, or if lost columns are not wanted.
     decoder: Option<Decoder>,
     is_read: Vec<bool>,
     at: u64,
@@ -329,7 +332,8 @@ pub(crate) enum Purpose {
     Verification,
 }
 
-/// The bytes of each column in a stripe: those in its chunk, and those that are coded, zeros behind.
+/// The bytes of each column in a stripe: those stored in its chunk, and those that are coded, which
+/// are zeros after the stored ones.
 pub(crate) struct Lengths<'l> {
     pub(crate) stored: &'l dyn Fn(usize) -> usize,
     pub(crate) coded: &'l dyn Fn(usize) -> usize,
@@ -343,7 +347,7 @@ pub(crate) fn bare(_column: usize) -> Vec<u8> {
 }
 
 impl Stripes {
-    /// Errors: there is not one chunk, or place for one, per column; too much is lost.
+    /// Errors: the number of entries in `chunks` is not that of the columns; too much is lost.
     pub(crate) fn new(
         coder: &Coder,
         chunks: &[Option<&mut dyn Read>],
@@ -375,7 +379,7 @@ impl Stripes {
 
     /// Reads the next stripe into `stripe`, the columns of the code.
     ///
-    /// Errors: a chunk cannot be read or ends too soon; the error of the stripe is not located.
+    /// Errors: a chunk cannot be read or ends too soon; an error in the stripe is not located.
     pub(crate) fn next(
         &mut self,
         chunks: &mut [Option<&mut dyn Read>],
@@ -409,7 +413,7 @@ impl Stripes {
         }
     }
 
-    /// As `next`, of which errors that are not located are counted.
+    /// Works like `next`, but counts errors that are not located instead of returning them.
     pub(crate) fn verify_next(
         &mut self,
         chunks: &mut [Option<&mut dyn Read>],

@@ -1,13 +1,13 @@
-//! Detects, from the equations, codes that an additive FFT can encode and decode: their points lie
+//! Detects, from the equations, codes that an additive FFT can encode and decode: their points are
 //! in cosets of a subspace.
 //!
-//! T = 4, 8 .. 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0,
-//! b_1 .., numbered by the bits of their number. Such a code has one row and more than T / 2
-//! parities, at most T. Parity r of a data column at y is s(y) / (x_r + y), where s is X^2 + X,
-//! applied log2 T times. No family is named here: y follows from the first two coefficients of a
-//! column, b_i from another, and all are compared.
+//! Let T be a power of two from 4 to 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}. x_n is the sum of the
+//! b_i whose bit i is set in n, for n from 0 to T - 1. Such a code has one row, and more than T / 2
+//! and at most T parities. Parity r of a data column at y is s(y) / (x_r + y), where s is the map
+//! X^2 + X applied log2 T times. The family of the code is not used: y is computed from the first
+//! two coefficients of a column, each b_i from a further one, and all coefficients are compared.
 //!
-//! The columns of a coset are a group of the kernel's [`Fft`], and so are the parities, at the
+//! The columns of a coset are a group of the kernel's [`Fft`]. The parities are the group of the
 //! coset of 0: the states of all columns of a stripe add up to zero. So the T states of the columns
 //! that are read equal those of the lost ones. Four lost columns are solved by a 4 x 4 system. For
 //! more points see `transforms.rs`.
@@ -17,38 +17,38 @@ use pantile_gf::{Gf, eliminate};
 use pantile_kernel::{Fft, FftGroup, FftOutputs, Program};
 use pantile_plan::CellSet;
 
-/// Points of a coset, at most.
+/// The most points of a coset.
 const POINTS_MOST: usize = 128;
 
 /// The most points whose states stay in registers.
 const STATES_MOST: usize = 8;
 
-/// The points of a code whose lost columns are solved from states.
+/// The number of points of a coset, in codes whose lost columns are solved from states.
 const SOLVED_POINTS: usize = 4;
 
-/// Lost columns from which on the FFT may take less time than sums of products.
+/// The least number of lost columns for which the FFT may take less time than sums of products.
 const LOST_LEAST: usize = 4;
 
-/// Instructions for a vector of each column of a group, of half a group, and for all that comes
-/// after, where four columns are lost (AVX-512).
+/// Instructions per vector if four columns are lost (AVX-512). In order: for a group with columns
+/// in both halves, for a group with columns in one half, and for all later steps.
 const OF_WHOLE: usize = 13;
 const OF_HALF: usize = 8;
 const OF_STATES: usize = 36;
 
-/// Products of the other way, by sums: for each surviving column, and for the rest.
+/// The cost of sums of products, on the same scale: for each surviving column, and for the rest.
 const OF_COLUMN: usize = 6;
 const OF_SUMS: usize = 28;
 
-/// One for each point, of few.
+/// One element for each point, for codes with at most [`STATES_MOST`] points.
 type Points<T> = [T; STATES_MOST];
 
-/// The places of the columns of a code in cosets.
+/// The columns of a code, by coset and point.
 #[derive(Debug)]
 pub(crate) struct Cosets {
     /// x_0 .. x_{T-1}.
     pub(crate) xs: Vec<Gf>,
     pub(crate) groups: Vec<Coset>,
-    /// One for each x.
+    /// The parity at each x; `None` where the code has none.
     pub(crate) parities: Vec<Option<CellIndex>>,
 }
 
@@ -59,28 +59,29 @@ pub(crate) struct Coset {
     pub(crate) y: Gf,
     /// s(y), equal for all points of a coset and different between cosets.
     pub(crate) s: Gf,
-    /// One for each x.
+    /// The column at y + x for each x; `None` where the code has none.
     pub(crate) columns: Vec<Option<CellIndex>>,
 }
 
-/// X^2 + X, which takes each b to the one before, and 1 to 0.
+/// Returns x^2 + x, which maps each b_i to b_{i-1}, and 1 to 0.
 fn halved(x: Gf) -> Gf {
     x * x + x
 }
 
-/// The sums of some of a basis, numbered by the bits of their number.
+/// Returns all sums of basis elements: sum n has the elements whose bit is set in n.
 fn subspace(basis: &[Gf]) -> Vec<Gf> {
     let sum = |n: usize| basis.iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1).map(|(_, &b)| b).sum();
     (0..1 << basis.len()).map(sum).collect()
 }
 
-/// The first of them, where there are few.
+/// Returns the first columns as an array, filled up with `nothing`.
 fn few<T: Copy>(columns: &[T], nothing: T) -> Points<T> {
     std::array::from_fn(|i| columns.get(i).copied().unwrap_or(nothing))
 }
 
 impl Cosets {
-    /// `None` if the code has no such points. Cost: one pass over its generator.
+    /// Returns the cosets of a code; `None` if its points are not in cosets. Cost: one pass over
+    /// its generator.
     pub(crate) fn of(code: &Code) -> Option<Cosets> {
         let m = code.parity().len();
         if !(3..=POINTS_MOST).contains(&m) || code.rows_max() != 1 || code.cell_count() != code.columns() {
@@ -93,7 +94,7 @@ impl Cosets {
             quotient(c1, c0 + c1)
         };
         let first = point(0)?;
-        // y + x_r is s(y) / c_r, and s(y) is c_0 y.
+        // With c_r the coefficient in parity r, y + x_r = s(y) / c_r and s(y) = c_0 y.
         let at = |row: usize| Some(first + quotient(generator.get(0, 0) * first, generator.get(row, 0))?);
         let points = m.next_power_of_two();
         let mut basis = vec![Gf::ONE];
@@ -126,12 +127,12 @@ impl Cosets {
         Some(Cosets { xs, groups, parities })
     }
 
-    /// T.
+    /// Returns T, the number of points of a coset.
     pub(crate) fn points(&self) -> usize {
         self.xs.len()
     }
 
-    /// The program that computes every parity; `None` if this machine has no kernels for it, or
+    /// The program that computes every parity; `None` if this machine has no kernels for it, or if
     /// sums of products take less time.
     pub(crate) fn encoder(&self, code: &Code) -> Option<Program> {
         match self.points() > STATES_MOST {
@@ -147,10 +148,10 @@ impl Cosets {
         self.program(code, |_| true, [None; STATES_MOST], FftOutputs::Values(outputs))
     }
 
-    /// The program that recovers everything lost; `None` as above, or if sums of products take less
-    /// time, or too much is lost.
+    /// The program that recovers everything lost. `None` if this machine has no kernels for it, if
+    /// sums of products take less time, or if too much is lost.
     ///
-    /// Reads all data left and the first parities left, as many as data are lost.
+    /// It reads all surviving data, and as many of the first surviving parities as data are lost.
     pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Program> {
         if lost.len() < LOST_LEAST || lost.len() > code.parity().len() {
             return None;
@@ -174,7 +175,7 @@ impl Cosets {
         }
         let mut at_origin = [None; STATES_MOST];
         at_origin.iter_mut().zip(read).for_each(|(at, read)| *at = read);
-        // The unread points: cells, and points of parities that the code does not have.
+        // The unread points: unread cells, and points of the coset of 0 that have no parity.
         let mut unknown = [(None, [Gf::ZERO; SOLVED_POINTS]); SOLVED_POINTS];
         let mut count = 0;
         let mut add = |cell: Option<CellIndex>, states: Points<Gf>| {
@@ -191,7 +192,8 @@ impl Cosets {
         for place in (0..SOLVED_POINTS).filter(|&place| at_origin[place].is_none()) {
             add(self.parities[place], self.states_of(self.xs[place]))?;
         }
-        // [A | I] becomes [I | A^-1], where column u of A has the terms of unknown u in the states.
+        // [A | I] becomes [I | A^-1], where column u of A has the coefficients of unknown u in the
+        // states.
         let mut work = [Gf::ZERO; 2 * SOLVED_POINTS * SOLVED_POINTS];
         for (state, line) in work.chunks_exact_mut(2 * SOLVED_POINTS).enumerate() {
             line.iter_mut().zip(&unknown).for_each(|(x, (_, states))| *x = states[state]);
@@ -248,10 +250,10 @@ impl Cosets {
         }
     }
 
-    /// A factor of the coset whose first point is y, in the order of a transform; 0 beyond its
-    /// last.
+    /// Returns factor `index` of the transform of the coset whose first point is y; 0 beyond the
+    /// last factor.
     ///
-    /// Of level i, T / 2^(i+1) of them: y taken i times by X^2 + X, plus every other x.
+    /// Level i has T / 2^(i+1) factors: X^2 + X applied i times to y, plus x_0, x_2, x_4 and so on.
     pub(crate) fn factor(&self, y: Gf, mut index: usize) -> u8 {
         let (mut y, mut of_level) = (y, self.points() / 2);
         while index >= of_level {
@@ -266,7 +268,7 @@ impl Cosets {
     /// Returns the term that a column at z adds to each of four states.
     ///
     /// The polynomial that is 1 at z and 0 at the other points of its coset is the product over the
-    /// levels i of 1 + z_i + X_i, z and X taken i times by X^2 + X.
+    /// levels i of 1 + z_i + X_i, where z_i and X_i are z and X after i applications of X^2 + X.
     fn states_of(&self, z: Gf) -> Points<Gf> {
         let of_level = [z, halved(z)].map(|z| z + Gf::ONE);
         std::array::from_fn(|state| {
@@ -286,7 +288,8 @@ mod tests {
         Code::parse(spec).unwrap()
     }
 
-    /// The code with its data columns in another order and one coefficient changed.
+    /// Returns the code with its data columns in another order and, if `change` is given, one
+    /// coefficient changed.
     fn changed(code: &Code, order: impl Fn(usize) -> usize, change: Option<(usize, usize)>) -> Code {
         let (k, m) = (code.data().len(), code.parity().len());
         let mut builder = CodeBuilder::uniform(k + m, 1);

@@ -1,15 +1,15 @@
-//! Checks over every byte, a search for the wrong columns where they fail, and repair of certain
-//! findings.
+//! Checks of every byte of a stripe, the search for wrong columns where checks fail, and the repair
+//! of certain findings.
 //!
-//! Evidence is judged over a whole stretch of bytes that fail a check, never a byte at a time. One
-//! set of columns must explain every byte of the stretch; a byte that it does not explain refutes
-//! it for all of them. [`pantile_plan::Locator`]'s module derives the evidence of a set that
-//! explains a number of bytes. Less than [`EVIDENCE_BITS_LEAST`] bits are reported and not called
-//! certain. No finding is certain in a stripe with another doubtful one.
+//! Evidence is judged over a whole stretch of bytes that fail a check, never per byte. One set of
+//! columns must explain every byte of the stretch; a single byte that it does not explain refutes
+//! it. The module of [`pantile_plan::Locator`] derives the evidence of a set that explains a given
+//! number of bytes. A finding with less than [`EVIDENCE_BITS_LEAST`] bits is reported as not
+//! certain. If one finding in a stripe is not certain, none in that stripe is.
 //!
-//! A stretch ends where at least [`GRANULE_BYTES`] bytes in a row satisfy their checks, and where a
-//! stripe does: buffers that hold several stripes one behind the other are judged one by one
-//! ([`Checker::locate_in_stripes`]).
+//! A stretch ends before [`GRANULE_BYTES`] or more consecutive bytes that satisfy the checks, and
+//! at the end of a stripe: in buffers with several consecutive stripes each stripe is judged by
+//! itself ([`Checker::locate_in_stripes`]).
 
 use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
 use crate::stripe::{StripeError, element_len};
@@ -24,42 +24,43 @@ use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of every cell that are checked at a time.
+/// The number of bytes of every cell that are checked at a time.
 const TILE_BYTES: usize = 32 * 1024;
 
 /// Two wrong bytes of a stripe closer than this belong to one stretch.
 const GRANULE_BYTES: usize = 64;
 
-/// Products that a search may cost for each byte of the cells. A stretch of 64 bytes of 254 columns
-/// of one row allows a million; all pairs of these columns with four checks take an eighth of that.
+/// The most products that a search takes, per byte of all cells. A stretch of 64 bytes of 254
+/// columns of one row allows a million products. All pairs of these columns with four checks take
+/// an eighth of that.
 const SEARCH_PRODUCTS_PER_BYTE: u64 = 64;
 
-/// The finding on a byte range that fails a check.
+/// The explanation of a byte range that fails a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// These columns, and no others, explain every byte of the range.
     Located {
         /// The columns, ascending.
         columns: Vec<usize>,
-        /// A larger error looks so with a chance of at most one in 2 to this power; zero where as
-        /// many other columns could always be the wrong ones: 2e + f > d - 1.
+        /// The evidence: a larger error looks the same with a chance of at most one in 2 to this
+        /// power. Zero if 2e + f > d - 1, where as many other columns can always be the wrong ones.
         evidence_bits: u32,
         /// True if the evidence of this finding, and of every other one in the stripe, is at least
         /// [`EVIDENCE_BITS_LEAST`].
         certain: bool,
     },
-    /// Different columns would explain it equally well.
+    /// Several sets of columns of one size explain the range.
     Ambiguous {
         /// Two of the explanations.
         examples: [Vec<usize>; 2],
     },
-    /// No set of columns explains all of it and is small enough to be unique, or the search was cut
-    /// short.
+    /// No set of columns that is small enough to be unique explains the whole range, or the search
+    /// reached its limit.
     Unlocatable,
 }
 
 impl Verdict {
-    /// True if it can be repaired without a guess.
+    /// True if the range can be repaired without a guess.
     pub fn is_certain(&self) -> bool {
         matches!(self, Verdict::Located { certain: true, .. })
     }
@@ -68,8 +69,8 @@ impl Verdict {
 /// A byte range, the same in every element, in which the stripe does not satisfy its equations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Offsets within an element. The first and the last byte fail a check; bytes between may be
-    /// clean.
+    /// Offsets within an element. The first and the last byte fail a check; bytes in between may be
+    /// correct.
     pub range: Range<usize>,
     /// The explanation, if there is one.
     pub verdict: Verdict,
@@ -81,11 +82,12 @@ pub struct Checker {
     locator: Locator,
     sources: Vec<usize>,
     checks: Dot,
-    /// At most as many bytes as the rest, or [`HYPOTHESES_BYTES_LEAST`].
+    /// The programs of sets of columns. They take at most as many bytes as the rest of the checker,
+    /// or [`HYPOTHESES_BYTES_LEAST`] if that is more.
     explanations: Cache<Vec<usize>, Hypothesis>,
 }
 
-/// The buffers in which a thread checks a tile, kept from one tile to the next.
+/// The buffers in which a thread checks a tile, reused from tile to tile.
 #[derive(Default)]
 struct Room {
     syndromes: Option<Arena>,
@@ -98,8 +100,8 @@ thread_local! {
 }
 
 impl Room {
-    /// The first byte at which a check of these sources, all of one length of a tile at most, is
-    /// not zero.
+    /// Returns the first byte at which a check is not zero. The cells have one length, at most that
+    /// of a tile.
     fn first_nonzero<'c>(&mut self, checks: &Dot, cells: impl Iterator<Item = &'c [u8]>) -> Option<usize> {
         let count = checks.outputs();
         if self.syndromes.as_ref().is_none_or(|syndromes| syndromes.count() < count) {
@@ -125,23 +127,23 @@ impl Room {
     }
 }
 
-/// A set of columns under suspicion.
+/// The programs of a set of columns that may be wrong.
 #[derive(Debug)]
 struct Hypothesis {
-    /// Zero exactly where the columns explain the checks.
+    /// Computes values that are all zero exactly where the columns explain the checks.
     residual: Dot,
-    /// The program that computes the correction of each of their cells.
+    /// The cells of the columns, and the program that computes their corrections.
     corrections: Option<(Vec<usize>, Dot)>,
-    /// Of both.
+    /// The number of terms of both programs.
     terms: usize,
 }
 
-/// Room for the hypotheses of a small code: all pairs of columns of a code of one row and 10 of
-/// them.
+/// The bytes for hypotheses of a small code: enough for all pairs of columns of a code of one row
+/// and 10 columns.
 const HYPOTHESES_BYTES_LEAST: usize = 64 * 1024;
 
-/// Of a locator: the coefficient of each cell in each check, and the terms of the checks, here and
-/// compiled.
+/// Returns the bytes of a locator with its compiled checks: a coefficient of each cell in each
+/// check, and the terms of the checks.
 fn locator_bytes(locator: &Locator) -> usize {
     const CELL_BYTES: usize = 48;
     let terms: usize = locator.checks().iter().map(Vec::len).sum();
@@ -154,7 +156,7 @@ fn hypotheses_bytes_most(locator: &Locator) -> usize {
 }
 
 impl Weight for Checker {
-    /// With all the hypotheses that it may come to.
+    /// Includes the most bytes that its hypotheses can take.
     fn weight_bytes(&self) -> usize {
         locator_bytes(&self.locator) + hypotheses_bytes_most(&self.locator)
     }
@@ -184,16 +186,16 @@ impl Checker {
         Ok(Checker { locator, sources, checks, explanations })
     }
 
-    /// The search behind it.
+    /// Returns the locator that searches for the columns.
     pub fn locator(&self) -> &Locator {
         &self.locator
     }
 
     /// The offset of the first byte at which the stripe does not satisfy its equations; `None` if
-    /// it does.
+    /// it satisfies them at every byte.
     ///
-    /// Erased cells are not read. A code without a check left finds nothing. Cost: no allocation
-    /// after the first run on a thread, which keeps room for 32 KiB of each check.
+    /// Erased cells are not read. If the erased cells leave no check, nothing is found. Cost: no
+    /// allocation after the first run on a thread; each thread keeps 32 KiB per check.
     pub fn first_fault(&self, cells: &[&[u8]]) -> Result<Option<usize>, StripeError> {
         let len = element_len(self.locator.code(), cells)?;
         let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
@@ -202,7 +204,7 @@ impl Checker {
             let at = room.first_nonzero(&self.checks, self.sources.iter().map(|&s| &cells[s][tile.clone()]));
             at.map(|at| start + at)
         });
-        // A thread that is ending keeps nothing.
+        // While the thread ends, the buffers are dropped.
         let _ = ROOM.try_with(|cell| cell.set(room));
         Ok(found)
     }
@@ -211,20 +213,20 @@ impl Checker {
     /// the stripe is clean.
     ///
     /// The checks are computed over every byte. The search for columns runs once per stretch, and
-    /// its result is checked on every byte of it. Cost: that of encoding if the stripe is clean;
-    /// otherwise also a search per stretch. The searches of a call have a common limit for sets of
-    /// several columns: [`SEARCH_PRODUCTS_MOST`], and 64 products for each given byte. So the time
-    /// is in proportion to the bytes, and with many parities some errors that the code could locate
-    /// are not located.
+    /// its result is checked on every byte of the stretch. Cost: that of encoding if the stripe is
+    /// clean; otherwise also a search per stretch. For sets of several columns all searches of a
+    /// call share one limit: [`SEARCH_PRODUCTS_MOST`] plus 64 products per given byte. So the time
+    /// is proportional to the bytes; with many parities some errors that the code could locate are
+    /// not located.
     pub fn locate(&self, cells: &[&[u8]]) -> Result<Vec<Finding>, StripeError> {
         self.locate_in_stripes(cells, usize::MAX)
     }
 
-    /// Locates as [`Checker::locate`], in buffers that hold several stripes one behind the other:
-    /// each has `stripe_bytes` bytes of every cell, and is judged by itself. No range reaches over
-    /// the border of a stripe.
+    /// Works like [`Checker::locate`] on buffers with several consecutive stripes. Each stripe has
+    /// `stripe_bytes` bytes of every cell and is judged by itself. No range crosses the end of a
+    /// stripe.
     ///
-    /// Panics if a stripe has no bytes.
+    /// Panics if `stripe_bytes` is zero.
     pub fn locate_in_stripes(
         &self,
         cells: &[&[u8]],
@@ -232,8 +234,8 @@ impl Checker {
     ) -> Result<Vec<Finding>, StripeError> {
         assert!(stripe_bytes > 0, "a stripe has bytes");
         let len = element_len(self.locator.code(), cells)?;
-        // Most stripes are clean. That is found in room that a thread keeps: mapping the arenas for
-        // each call took several times as long as the checks.
+        // Most stripes are clean, which is found with buffers that the thread keeps: mapping arenas
+        // in each call took several times as long as the checks.
         let Some(first_fault) = self.first_fault(cells)? else { return Ok(Vec::new()) };
         let count = self.checks.outputs();
         let mut syndromes = Arena::new(count, TILE_BYTES.min(len));
@@ -256,7 +258,7 @@ impl Checker {
             let heads = heads(&syndromes, end - start);
             let mut from = 0;
             while let Some(first) = first_nonzero_any(&heads, from) {
-                // Of each stripe its own part.
+                // A part ends at the end of its stripe.
                 let stripe_end =
                     ((start + first) / stripe_bytes).saturating_add(1).saturating_mul(stripe_bytes);
                 let part = first..part_end(&heads, first, stripe_end - start);
@@ -268,14 +270,14 @@ impl Checker {
         Ok(without_doubtful_stripes(found.findings, stripe_bytes))
     }
 
-    /// Corrects the located findings that `accept` approves, in place. A caller that accepts
-    /// uncertain findings guesses, and should say so.
+    /// Corrects the located findings that `accept` approves, in place. Accepting an uncertain
+    /// finding is a guess, and the caller should report it as one.
     ///
-    /// Each range is checked again as a whole. It is left unchanged where the columns no longer
-    /// explain every byte of it, because the stripe was written since or is another one, and where
-    /// the checks do not determine the columns' cells. Returns the number of bytes of elements in
-    /// the ranges, or parts of them, in which something was corrected. Errors: buffers that are not
-    /// a stripe, or a finding outside them; nothing is then written.
+    /// Each range is checked again as a whole. It is left unchanged if the columns no longer
+    /// explain every byte of it, because the stripe has changed or is another one, or if the checks
+    /// do not determine the cells of the columns. Returns the number of bytes, per element, of the
+    /// ranges (or tiles of them) in which a byte was corrected. Errors: buffers that are not a
+    /// stripe, or a finding outside them; nothing is then written.
     pub fn correct(
         &self,
         cells: &mut [&mut [u8]],
@@ -300,8 +302,8 @@ impl Checker {
             };
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
             let explained = |tile: Range<usize>| self.errors(&views, &tile, &hypothesis.residual, dot);
-            // One tile is looked at once; of several none is written before all have been looked
-            // at.
+            // A single tile is checked once. Of several tiles none is written before all are
+            // checked.
             let mut first = match tiles().count() {
                 1 => explained(finding.range.clone()),
                 _ if tiles().all(|tile| explained(tile).is_some()) => None,
@@ -323,8 +325,8 @@ impl Checker {
         Ok(corrected)
     }
 
-    /// Returns the errors in the cells of `corrections`; `None` if they do not explain everything
-    /// that is wrong.
+    /// Returns the errors in the cells of `corrections`; `None` if they do not explain every wrong
+    /// byte of the tile.
     fn errors(
         &self,
         cells: &[&[u8]],
@@ -350,7 +352,7 @@ impl Checker {
         apply(&self.checks, &sources, syndromes, range.len());
     }
 
-    /// The first byte of a part that the columns do not explain.
+    /// Returns the first byte of a part that the columns do not explain.
     fn first_unexplained(
         &self,
         columns: &[usize],
@@ -391,7 +393,7 @@ impl Checker {
     }
 }
 
-/// The findings of one pass, and the stretch that may go on.
+/// The findings of one pass, and the stretch that is still open.
 struct Found<'c> {
     checker: &'c Checker,
     stripe_bytes: usize,
@@ -400,28 +402,30 @@ struct Found<'c> {
     products_left: u64,
 }
 
-/// Bytes that fail a check, with fewer than [`GRANULE_BYTES`] good ones in a row between them.
+/// A range of bytes that fail a check, with fewer than [`GRANULE_BYTES`] consecutive correct bytes
+/// between them.
 struct Stretch {
     range: Range<usize>,
-    /// Bytes of the range that fail a check.
+    /// The number of bytes of the range that fail a check.
     bytes: usize,
     known: Known,
 }
 
 /// The columns that explain all bytes of a stretch so far.
 enum Known {
-    /// These columns, few enough that no other set of that size explains any of it.
+    /// These columns, few enough that no other set of their size explains any byte of the stretch.
     Columns(Vec<usize>),
-    /// These columns; other sets of that size could explain other bytes in the same way.
+    /// These columns, but other sets of their size could explain such bytes, too.
     Perhaps(Vec<usize>),
-    /// Several columns.
+    /// Several sets of columns, two of which are given.
     Several([Vec<usize>; 2]),
-    /// No columns.
+    /// No set of columns.
     Nothing,
 }
 
 impl Found<'_> {
-    /// Takes a part of a tile, of one stripe, in each granule of which some byte fails a check.
+    /// Adds a part of a tile, all in one stripe, in which every granule has a byte that fails a
+    /// check.
     fn take(&mut self, syndromes: &[&[u8]], part: Range<usize>, tile_start: usize, residues: &mut Arena) {
         let (bytes, last) = failing(syndromes, part.clone());
         let range = tile_start + part.start..tile_start + last + 1;
@@ -454,7 +458,7 @@ impl Found<'_> {
             let Some(at) = self.checker.first_unexplained(columns, syndromes, part.clone(), residues) else {
                 return;
             };
-            // Each part of the stretch may have some of the columns wrong, as long as they are few
+            // The wrong columns may differ between parts of the stretch, as long as they are few
             // enough together.
             stretch.known = match (&stretch.known, explain(at)) {
                 (Known::Columns(columns), Explanation::Located { columns: more, certain: true }) => {
@@ -471,7 +475,7 @@ impl Found<'_> {
         }
     }
 
-    /// Ends the stretch that may have gone on.
+    /// Ends the open stretch and adds its finding.
     fn close(&mut self) {
         let Some(Stretch { range, bytes, known }) = self.open.take() else { return };
         let verdict = match known {
@@ -488,7 +492,7 @@ impl Found<'_> {
     }
 }
 
-/// How many bytes of a part fail a check, and the last that does.
+/// Returns the number of bytes of a part that fail a check, and the offset of the last one.
 fn failing(syndromes: &[&[u8]], part: Range<usize>) -> (usize, usize) {
     let (mut count, mut last) = (0, part.start);
     for at in part.clone().step_by(GRANULE_BYTES) {
@@ -503,8 +507,8 @@ fn failing(syndromes: &[&[u8]], part: Range<usize>) -> (usize, usize) {
     (count, last)
 }
 
-/// The end of the part from `first` in each granule of which some byte fails a check, and which
-/// ends at `most` at the latest.
+/// Returns the end of the part that starts at `first` and in which every granule has a byte that
+/// fails a check; at most `most`.
 fn part_end(syndromes: &[&[u8]], first: usize, most: usize) -> usize {
     let len = syndromes[0].len().min(most);
     let mut end = len.min((first / GRANULE_BYTES + 1) * GRANULE_BYTES);
@@ -518,7 +522,7 @@ fn part_end(syndromes: &[&[u8]], first: usize, most: usize) -> usize {
     end
 }
 
-/// Removes the certainty of findings in a stripe with another doubtful one.
+/// Marks all findings in a stripe as not certain if one of them is not.
 fn without_doubtful_stripes(mut findings: Vec<Finding>, stripe_bytes: usize) -> Vec<Finding> {
     let stripe = |finding: &Finding| finding.range.start / stripe_bytes;
     for same in findings.chunk_by_mut(|a, b| stripe(a) == stripe(b)) {

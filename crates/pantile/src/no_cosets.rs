@@ -1,11 +1,11 @@
-//! Replaces `cosets.rs` if additive FFTs are left out: no code has cosets, and sums of products do
-//! the work.
+//! Replaces `cosets.rs` if additive FFTs are not compiled in: no code has cosets, and sums of
+//! products are used.
 
 use pantile_code::Code;
 use pantile_kernel::Program;
 use pantile_plan::CellSet;
 
-/// There are none.
+/// The cosets of a code, of which there are none.
 #[derive(Debug)]
 pub(crate) enum Cosets {}
 

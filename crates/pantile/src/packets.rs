@@ -1,13 +1,14 @@
 //! Columns in which the elements of an array code are interleaved.
 //!
-//! With each element in one piece a stripe of D-Code(13) is 169 buffers, and a pass goes through
-//! all of them at once. In packets it is 13: each column is a packet of its first element, one of
-//! its second, and so on, then the next packet of the first. Equations hold byte by byte, so the
-//! code is the same and only the position of bytes differs. Bit-matrix codes of other libraries
-//! have this layout too (their packet size is this length), and Pantile's (`crs`) are fast in it.
+//! If each element is contiguous, a stripe of D-Code(13) has 169 buffers, and a pass goes through
+//! all of them at once. With packets it has 13. Each column contains a packet of its first element,
+//! one of its second, and so on, then the next packet of the first element. Equations hold byte by
+//! byte, so the code is the same and only the position of bytes differs. Bit-matrix codes of other
+//! libraries have this layout, too, with the same meaning of packet size; Pantile's bit-matrix
+//! codes (`crs`) are fast in it.
 //!
 //! Use it to store whole columns (an object store, a file of shards). A block device wants each
-//! block in one piece: a block spread over many packets is many elements to update.
+//! block in one piece: a write to a block that is spread over many packets updates many elements.
 
 use crate::cache::Cache;
 use crate::codec::{Codec, Decoders, RecoverError, Recoveries, data_cell};
@@ -20,19 +21,20 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a packet, unless there is a reason for others.
+/// The default number of bytes of a packet.
 ///
-/// Stripes in a second-level cache are fastest with 512 to 1024 (Ice Lake: 82 to 92 GB/s of
-/// D-Code(13) and RDP(14), with 128 bytes 59 to 94), stripes from memory with 128 (13 to 16, with
-/// 512 11 to 13). On Zen 3 (AVX2) 64 are as good or better, most of all from memory. Multiples of
-/// 128 are what code is made for, with AVX2 those of 64, for bit matrices (`crs`) half of either;
-/// others work, at 1 or 2 GB/s where they are shorter.
+/// On Ice Lake, stripes in a second-level cache are fastest with 512 to 1024 bytes: 82 to 92 GB/s
+/// of D-Code(13) and RDP(14), against 59 to 94 with 128 bytes. Stripes from memory are fastest with
+/// 128 bytes: 13 to 16 GB/s, against 11 to 13 with 512. On Zen 3 (AVX2) 64 bytes are as good or
+/// better, mainly for stripes from memory. Machine code is made for multiples of 128 bytes; with
+/// AVX2, of 64; for bit matrices (`crs`), of half as much. Other lengths work; shorter ones run at
+/// 1 or 2 GB/s.
 pub const DEFAULT_PACKET_BYTES: usize = 512;
 
 /// Encodes, reconstructs and updates stripes of one code whose columns are packets.
 ///
 /// A stripe is one buffer per column: its rows times a whole number of packets, the same number for
-/// every row. The codec keeps its programs for each pattern of losses, within bounds as those of
+/// every row. The codec stores its programs for each pattern of losses, within limits like those of
 /// [`Codec`]; it is cheap to clone and share.
 ///
 /// ```
@@ -87,20 +89,20 @@ impl PacketCodec {
         self.inner.codec.code()
     }
 
-    /// The codec of stripes with each cell in one piece, which plans for this one: for whatever is
-    /// done with the cells of [`PacketCodec::cells`].
+    /// Returns the codec of stripes with contiguous cells, which makes the plans of this one. Use
+    /// it on the cells of [`PacketCodec::cells`].
     pub fn codec(&self) -> &Codec {
         &self.inner.codec
     }
 
-    /// Bytes of a packet.
+    /// Returns the number of bytes of a packet.
     pub fn packet_bytes(&self) -> usize {
         self.inner.packets.bytes()
     }
 
     /// Computes every parity cell from the data cells, in place.
     ///
-    /// Errors: buffers that are not columns of the code in packets; nothing is then written.
+    /// Errors: buffers that are not columns of packets of this code; nothing is then written.
     pub fn encode(&self, columns: &mut [&mut [u8]]) -> Result<(), StripeError> {
         self.encoder().run(columns).map_err(StripeError::of_columns)
     }
@@ -114,7 +116,7 @@ impl PacketCodec {
         })
     }
 
-    /// As [`Codec::recovery`].
+    /// Works like [`Codec::recovery`], for columns of packets.
     pub fn recovery(
         &self,
         lost: &CellSet,
@@ -128,12 +130,12 @@ impl PacketCodec {
         })
     }
 
-    /// As [`Codec::decoder`].
+    /// Works like [`Codec::decoder`], for columns of packets.
     pub fn decoder(&self, lost: &[usize]) -> Result<Arc<PacketRecovery>, PlanError> {
         self.inner.columns.get(lost, |lost| self.decoder_anew(lost))
     }
 
-    /// As [`Codec::decoder_anew`].
+    /// Works like [`Codec::decoder_anew`], for columns of packets.
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<PacketRecovery, PlanError> {
         Ok(self.inner.codec.decoder_anew(lost)?.in_packets(&self.inner.packets))
     }
@@ -151,18 +153,18 @@ impl PacketCodec {
         Ok(())
     }
 
-    /// As [`Codec::update`]. `new` is the new content of the cell in one piece: its first packet,
-    /// its second, and so on.
+    /// Works like [`Codec::update`]. `new` is the new content of the cell, contiguous: its first
+    /// packet, its second, and so on.
     pub fn update(&self, columns: &mut [&mut [u8]], position: usize, new: &[u8]) -> Result<(), StripeError> {
         let Inner { codec, packets, .. } = &*self.inner;
         let cell = data_cell(codec.code(), position)?;
         codec.updating(position, cell).run_packets(packets, columns, new).map_err(StripeError::of_columns)
     }
 
-    /// One packet of each cell: a stripe of [`PacketCodec::codec`], for all else that can be done
-    /// with one (checks, changes of a part, the recovery of single cells).
+    /// Returns one packet of each cell. They are a stripe of [`PacketCodec::codec`], for other
+    /// operations: checks, changes of a part, the recovery of single cells.
     ///
-    /// Errors: buffers that are not columns of the code in packets, or there are fewer packets.
+    /// Errors: buffers that are not columns of packets of this code, or that have fewer packets.
     pub fn cells<'b>(
         &self,
         columns: &'b mut [&mut [u8]],

@@ -1,24 +1,25 @@
-//! Detects, from the equations, codes whose parities are made of powers. Horner's rule encodes and
-//! decodes them, and one or two lost columns are sums that need no plan.
+//! Detects, from the equations, codes whose parities have powers as coefficients. Horner's rule
+//! encodes and decodes them; one or two lost columns are computed as sums, without a plan.
 //!
 //! Such a code has d = 2 or 3 rows, data columns 0 .. k - 1 and four parity columns. Parity p of
 //! column i is G_p^i, a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over
-//! GF(2^16) and GF(2^24)). No family is named here: the generator is compared.
+//! GF(2^16) and GF(2^24)). The family of the code is not used: the generator is compared.
 
 use pantile_code::{Cell, Code};
 use pantile_gf::{Gf, Matrix};
 use pantile_kernel::{Horner, HornerOutputs, HornerStep, Program, Step};
 use pantile_plan::CellSet;
 
-/// Parity columns of such a code.
+/// The number of parity columns of such a code.
 const PARITIES: usize = 4;
 
-/// Lost columns up to which sums of surviving ones take fewer products than all states: for one no
-/// products, for two those of one output. Zen 3, AVX2, 64 KiB, share of the limit: 0.7 and 0.46
-/// where states have 0.25 and 0.23; of four 0.12 and 0.17.
+/// The most lost columns that are computed as sums of surviving ones: up to it, sums take fewer
+/// products than states do. For one lost column there are no products; for two, those of one
+/// output. Speed as a share of the limit on Zen 3 (AVX2, 64 KiB): 0.7 and 0.46 for one and two
+/// columns, 0.25 and 0.23 with states; for four columns 0.12, and 0.17 with states.
 const SUMMED_MOST: usize = 2;
 
-/// The powers behind a code.
+/// The matrices whose powers are the coefficients of a code.
 #[derive(Debug)]
 pub(crate) struct Plank {
     planes: usize,
@@ -29,7 +30,8 @@ pub(crate) struct Plank {
 }
 
 impl Plank {
-    /// `None` if the code is not made of powers. Cost: one pass over its generator.
+    /// `None` if the coefficients of the code are not such powers. Cost: one pass over its
+    /// generator.
     pub(crate) fn of(code: &Code) -> Option<Plank> {
         let planes = code.rows_max();
         let data_columns = code.columns().checked_sub(PARITIES).filter(|&k| k > 1)?;
@@ -76,11 +78,11 @@ impl Plank {
         self.program(code, columns, HornerOutputs::States(parities))
     }
 
-    /// The program that recovers whole columns, among them one of data; `None` as above for more
-    /// than two, or for other losses.
+    /// The program that recovers whole columns, at least one of them data. `None` for other losses,
+    /// and for more than two columns also if this machine has no kernel for it.
     ///
-    /// Reads all surviving data and the first surviving parity columns, one for each lost data
-    /// column; of one lost column a plan may read less.
+    /// It reads all surviving data and the first surviving parity columns, one for each lost data
+    /// column. For one lost column a plan may read less.
     pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Program> {
         let columns = lost.columns(code);
         if lost.len() != columns.len() * self.planes || columns.len() > PARITIES {
@@ -148,9 +150,9 @@ impl Plank {
         }
     }
 
-    /// Returns each output as a sum over the cells of columns and of added ones: the state of
-    /// parity p is the sum over columns i of G_p^i. If a parity of plain sums is among them, the
-    /// last lost column of data is its state less the others.
+    /// Returns each output as a sum over the cells of `columns` and of `adds`. The state of parity
+    /// p is the sum over columns i of G_p^i times column i. If one of the parities is a plain sum,
+    /// the last lost data column is its state minus the other lost ones.
     fn sums(
         &self,
         columns: &[Option<Vec<usize>>],

@@ -1,7 +1,8 @@
 //! A plan made ready to run: its steps as a program of the kernel over the cells of a stripe.
 //!
 //! The recovery of whole columns of an MDS code of one row is not compiled from steps: the kernel
-//! solves the m x m system itself, for less than the final coefficients of every step would cost.
+//! solves the m x m system itself, in less time than computing the coefficients of every step
+//! takes.
 
 use pantile_code::Code;
 use pantile_gf::{Gf, eliminate};
@@ -24,9 +25,9 @@ pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
     }
 }
 
-/// Returns the cells that a recovery of all lost cells without a plan does not read: the lost ones,
-/// and all surviving parities but the first ones. It reads one parity per lost data cell. The other
-/// cells are independent and determine the stripe.
+/// Returns the cells that a recovery without a plan does not read: the lost ones, and all surviving
+/// parities except the first ones, one per lost data cell. The cells that it reads are independent
+/// and determine the stripe.
 pub(crate) fn unread(code: &Code, lost: &CellSet) -> CellSet {
     let data_lost = code.data().iter().filter(|&&cell| lost.contains(cell)).count();
     let mut unread = lost.clone();
@@ -35,10 +36,10 @@ pub(crate) fn unread(code: &Code, lost: &CellSet) -> CellSet {
     unread
 }
 
-/// Lists that are short for most codes.
+/// A list that is stored inline if it is short, as for most codes.
 type Few<T, const N: usize> = SmallVec<[T; N]>;
 
-/// Returns zeros, on the stack if they are few: moving a list costs more.
+/// Returns `count` zeros, in `few` on the stack if they fit there: moving a list costs more.
 fn zeros<'a, T: Copy, const N: usize>(
     zero: T,
     count: usize,
@@ -57,8 +58,8 @@ fn zeros<'a, T: Copy, const N: usize>(
 struct Loss {
     known: Few<usize, 32>,
     unknown: Few<usize, 8>,
-    /// The parities whose sums are formed: first those used, one for each unknown data cell as far
-    /// as they survive; then the lost ones.
+    /// The parities whose sums are computed: first surviving ones, one for each unknown data cell
+    /// as far as available; then the lost ones.
     rows: Few<usize, 8>,
 }
 
@@ -88,8 +89,9 @@ impl Loss {
         !self.unknown.is_empty() && self.rows.len() == lost
     }
 
-    /// Writes each lost cell in terms of the sums, a line for each: first data, then parities.
-    /// Returns `false` if the available sums do not determine the data. Requires enough parities.
+    /// Writes the coefficients of each lost cell over the sums, one line per cell: first data, then
+    /// parities. Returns `false` if the available sums do not determine the data. Requires enough
+    /// parities.
     fn solve(&self, code: &Code, solution: &mut [u8]) -> bool {
         let (used, count) = (self.unknown.len(), self.rows.len());
         let coefficient = |row: usize, position: usize| code.generator().get(row, position);
@@ -109,7 +111,8 @@ impl Loss {
             solution[u * count..].iter_mut().zip(inverse(u)).for_each(|(x, c)| *x = c.0);
         }
         for (own, &row) in self.rows.iter().enumerate().skip(used) {
-            // A lost parity: the known data under it, and the unknown data in terms of the sums.
+            // A lost parity is the sum of the known data (`line[own]`) plus the unknown data, as
+            // combinations of the sums.
             let line = &mut solution[own * count..][..count];
             for (u, &position) in self.unknown.iter().enumerate() {
                 let g = coefficient(row, position);
@@ -121,15 +124,15 @@ impl Loss {
     }
 }
 
-/// The program that recovers everything lost from the first cells that are left, if the code is MDS
-/// and of one row, and two cells or more are lost.
+/// Returns the program that recovers everything lost from the first surviving cells, if the code is
+/// MDS and has one row, and if two or more cells are lost.
 ///
 /// The reads are those of the plan at uniform costs: all surviving data, then the first surviving
-/// parities. Sources: the sum under parity a of the surviving data is the sum over the lost data u
-/// of g_au x_u; x = A^-1 S with A the m x m matrix of these g.
+/// parities. S_a, parity a plus the terms of the surviving data, is the sum over the lost data u of
+/// g_au x_u. So x = A^-1 S, where A is the m x m matrix of these g.
 ///
-/// Cost: m^3 + (k + m) m products, and for most codes three allocations: a recovery that is needed
-/// once should not wait for its plan longer than for its bytes.
+/// Cost: m^3 + (k + m) m products, and for most codes three allocations: a recovery that runs once
+/// should not spend more time on its plan than on its bytes.
 pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
     if !code.claim().mds || code.cell_count() != code.columns() || code.rows_max() > 1 || lost.len() < 2 {
         return None;
@@ -137,7 +140,7 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
     let mut loss = Loss::new();
     loss.fill(code, lost);
     let count = lost.len();
-    // Parities alone are encoded.
+    // If only parities are lost, they are encoded.
     if !loss.has_parities(count) {
         return None;
     }
@@ -153,7 +156,7 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
         let of_rows = coefficients[s * count..].iter_mut().zip(&loss.rows);
         of_rows.for_each(|(x, &row)| *x = generator.get(row, position).0);
     }
-    // From positions to cells.
+    // Converts positions to cells.
     let (used, lost_rows) = loss.rows.split_at(loss.unknown.len());
     loss.known.iter_mut().for_each(|position| *position = code.data()[*position].usize());
     loss.unknown.iter_mut().for_each(|position| *position = code.data()[*position].usize());

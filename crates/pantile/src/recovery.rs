@@ -1,4 +1,4 @@
-//! Recoveries: the reads and the computation for lost cells, compiled and ready to run.
+//! Recoveries of lost cells: their reads and their compiled computation.
 
 use crate::cache::{TERM_BYTES, VALUE_BYTES, Weight};
 use crate::program::unread;
@@ -25,14 +25,14 @@ impl Recovery {
         self.0.plan()
     }
 
-    /// Compiles the program of XORs to machine code now. Otherwise that is done once the recovery
-    /// has run for some MiB.
+    /// Compiles the program of XORs to machine code now. Otherwise it is compiled after the
+    /// recovery has run over some MiB.
     pub fn prepare(&self) {
         self.0.program.prepare();
     }
 
     /// Returns the cells whose buffers [`Recovery::run`] overwrites with their true content,
-    /// ascending: the wanted cells that the plan does not read, and the intermediate ones.
+    /// ascending: the wanted cells that the plan does not read, and the intermediate cells.
     ///
     /// An intermediate cell may be lost or not: computing a surviving cell may cost less than
     /// reading it.
@@ -73,25 +73,25 @@ impl Recovery {
 }
 
 impl PacketRecovery {
-    /// As [`Recovery::plan`].
+    /// Works like [`Recovery::plan`].
     pub fn plan(&self) -> &Plan {
         self.0.plan()
     }
 
-    /// As [`Recovery::prepare`].
+    /// Works like [`Recovery::prepare`].
     pub fn prepare(&self) {
         self.0.program.prepare();
     }
 
-    /// As [`Recovery::written`].
+    /// Works like [`Recovery::written`].
     pub fn written(&self) -> Vec<CellIndex> {
         self.0.written()
     }
 
     /// Computes the wanted cells in place, from the cells that the plan reads, packet by packet.
     ///
-    /// As with cells, nothing else is changed. Errors: buffers that are not the columns that this
-    /// was made for; nothing is then written. Cost: as of cells.
+    /// No other packet is changed. Errors: buffers that are not columns for this recovery; nothing
+    /// is then written. Cost: that of [`Recovery::run`].
     pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), StripeError> {
         self.0.program.run(columns).map_err(StripeError::of_columns)
     }
@@ -100,9 +100,9 @@ impl PacketRecovery {
 /// A program that recovers cells, with its plan or the losses from which the plan is made.
 #[derive(Debug)]
 pub(crate) struct Compiled<P> {
-    /// Made when first asked for, if the program did not need it.
+    /// The plan. It is made when it is first requested, if the program did not need it.
     plan: OnceLock<Plan>,
-    /// From which the plan can be made.
+    /// The losses from which the plan can be made.
     request: Option<Unplanned>,
     pub(crate) program: P,
 }
@@ -115,12 +115,12 @@ struct Unplanned {
 }
 
 impl<P: AsRef<Program>> Compiled<P> {
-    /// A program and the plan that it was compiled from.
+    /// Combines a program with the plan from which it was compiled.
     pub(crate) fn of_plan(plan: Plan, program: P) -> Compiled<P> {
         Compiled { plan: OnceLock::from(plan), request: None, program }
     }
 
-    /// A program that recovers everything lost and was made without a plan.
+    /// Wraps a program that recovers everything lost and was made without a plan.
     pub(crate) fn unplanned(code: &Code, lost: CellSet, program: P) -> Compiled<P> {
         Compiled { plan: OnceLock::new(), request: Some(Unplanned { code: code.clone(), lost }), program }
     }
@@ -154,7 +154,7 @@ impl<P: AsRef<Program>> Compiled<P> {
         }
     }
 
-    /// Also of the plan that is made when asked for: of the most terms that it may have.
+    /// Includes a plan that is made later, with the most terms that it can have.
     fn weight_bytes(&self) -> usize {
         let (terms, steps) = match &self.request {
             Some(Unplanned { code, lost }) => {
@@ -170,10 +170,10 @@ impl<P: AsRef<Program>> Compiled<P> {
     }
 }
 
-/// Of a step of a recovery beside its terms.
+/// The bytes of a step of a recovery without its terms.
 const STEP_BYTES: usize = 128;
 
-/// Bytes of a cell of the code: the mark that it is read or not.
+/// The bytes per cell of the code, for the mark of its use.
 const CELL_BYTES: usize = 16;
 
 impl Weight for Recovery {
@@ -188,7 +188,7 @@ impl Weight for PacketRecovery {
     }
 }
 
-/// A program of a code for its columns.
+/// Converts a program over cells to one over columns of packets.
 pub(crate) fn laid_out(program: Program, packets: &Packets) -> PacketProgram {
     match program.in_packets(packets.clone()) {
         Ok(program) => program,

@@ -2,22 +2,22 @@
 //!
 //! It is a hash table of linked lists in which every link is written once. A reader follows
 //! pointers that no writer moves, so entries are never removed. The number of entries and their
-//! bytes are bounded; a value without room is not kept here.
+//! bytes are bounded; a value beyond these limits is not stored here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const LISTS: usize = 64;
 
-/// 1024 patterns are all pairs of 45 columns. More would make the lists long.
+/// The most entries. All pairs of 45 columns are 990; more entries would make the lists long.
 const ENTRIES_MOST: usize = 1024;
 
-/// Values by set of columns, as the columns are written.
+/// Values by list of columns, in the order in which the caller writes them.
 pub(crate) struct Shelf<V> {
     lists: [Link<V>; LISTS],
-    /// Entries made or in the making.
+    /// The number of entries, including those under construction.
     entries: AtomicUsize,
-    /// Bytes of all entries.
+    /// The bytes of all entries.
     bytes: AtomicUsize,
     /// The bound of `bytes`.
     bytes_most: usize,
@@ -32,13 +32,13 @@ struct Entry<V> {
 }
 
 impl<V> Shelf<V> {
-    /// Returns an empty shelf for values of `bytes_most` bytes together.
+    /// Returns an empty shelf for values of at most `bytes_most` bytes in total.
     pub(crate) fn new(bytes_most: usize) -> Shelf<V> {
         let lists = [const { OnceLock::new() }; LISTS];
         Shelf { lists, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0), bytes_most }
     }
 
-    /// Returns the value kept for these columns. Cost: no lock, no allocation.
+    /// Returns the value stored for these columns. Cost: no lock, no allocation.
     pub(crate) fn get(&self, columns: &[usize]) -> Option<&Arc<V>> {
         let mut link = &self.lists[list_of(columns)];
         while let Some(entry) = link.get() {
@@ -50,8 +50,8 @@ impl<V> Shelf<V> {
         None
     }
 
-    /// Keeps a value of `bytes` bytes, unless there is one already or no room. Returns true if
-    /// there is one now.
+    /// Stores a value of `bytes` bytes, unless these columns have one already or there is no room.
+    /// Returns true if these columns have a value afterwards.
     pub(crate) fn put(&self, columns: &[usize], value: Arc<V>, bytes: usize) -> bool {
         let entries = self.entries.fetch_add(1, Ordering::Relaxed);
         let filled = self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl<V> Shelf<V> {
         }
         let mut entry = Box::new(Entry { columns: columns.into(), value, next: OnceLock::new() });
         let mut link = &self.lists[list_of(columns)];
-        // Another thread may hang its entry here first; then ours goes behind it.
+        // If another thread sets this link first, our entry is linked after that one.
         while let Err(refused) = link.set(entry) {
             let Some(there) = link.get() else { unreachable!("a link that refuses is set") };
             if *there.columns == *columns {
@@ -74,14 +74,15 @@ impl<V> Shelf<V> {
         true
     }
 
-    /// The room of an entry that is not made.
+    /// Releases the reservation of an entry that is not stored.
     fn give_back(&self, bytes: usize) {
         self.entries.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// Fibonacci hashing of the columns, one after another.
+/// Returns the index of the list of these columns, by Fibonacci hashing of one column after the
+/// other.
 fn list_of(columns: &[usize]) -> usize {
     let mixed = columns.iter().fold(0u64, |hash, &column| {
         (hash ^ (column as u64).wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)

@@ -1,4 +1,4 @@
-//! The shape of the buffers that a stripe is handed over in.
+//! The shape of the buffers that contain a stripe.
 
 use crate::packets::DEFAULT_PACKET_BYTES;
 use pantile_code::Code;
@@ -10,35 +10,35 @@ use std::fmt;
 pub enum StripeError {
     /// There must be one buffer per cell.
     CellCount {
-        /// Buffers given.
+        /// The number of buffers given.
         have: usize,
-        /// Cells of the code.
+        /// The number of cells of the code.
         need: usize,
     },
     /// All buffers must have one length.
     UnequalLengths {
         /// The first cell that differs from cell 0.
         cell: usize,
-        /// Its length in bytes.
+        /// The length of that cell in bytes.
         have: usize,
         /// The length of cell 0.
         need: usize,
     },
     /// The new content of a cell must be as long as the cell.
     NewLength {
-        /// Its length in bytes.
+        /// The length of the new content in bytes.
         have: usize,
         /// The length of the cells.
         need: usize,
     },
     /// There must be one buffer per column.
     ColumnCount {
-        /// Buffers given.
+        /// The number of buffers given.
         have: usize,
-        /// Columns of the code.
+        /// The number of columns of the code.
         need: usize,
     },
-    /// A column buffer must be its rows, all of the same length.
+    /// A column buffer must consist of its rows, all of the same length.
     ColumnLength {
         /// The column.
         column: usize,
@@ -47,7 +47,7 @@ pub enum StripeError {
         /// The required length: rows times the length of an element.
         need: usize,
     },
-    /// A column buffer must be whole packets of each of its rows.
+    /// A column buffer must consist of whole packets, as many of each row.
     PacketLength {
         /// The column.
         column: usize,
@@ -56,39 +56,39 @@ pub enum StripeError {
         /// The length must be a multiple of this: rows times the length of a packet.
         multiple_of: usize,
     },
-    /// Packets have at least one byte.
+    /// A packet must have at least one byte.
     NoPacket,
-    /// Columns have fewer packets of each row.
+    /// The columns have fewer packets of each row.
     NoSuchPacket {
         /// The packet that was named.
         packet: usize,
-        /// Packets of each row.
+        /// The number of packets of each row.
         packets: usize,
     },
-    /// The data cells hold fewer bytes.
+    /// The data cells have fewer bytes than the data.
     Holds {
-        /// Bytes that they hold.
+        /// The bytes of the data cells.
         have: usize,
-        /// Bytes of the data.
+        /// The bytes of the data.
         need: usize,
     },
-    /// Data cells in user order are fewer.
+    /// The code has fewer data cells than the position that was named.
     NoSuchPosition {
         /// The position that was named.
         position: usize,
-        /// Data cells of the code.
+        /// The number of data cells of the code.
         data: usize,
     },
-    /// A cell is not there that is needed, or must not be written and is to be.
+    /// A needed cell is absent, or a cell that would be written is read-only.
     CellGiven {
         /// The cell.
         cell: usize,
-        /// True if the buffer is written, and not only read.
+        /// True if the call writes the cell, and does not only read it.
         is_written: bool,
     },
-    /// A finding is outside the cells: it is of another stripe.
+    /// A finding is outside the cells, so it belongs to another stripe.
     FindingOutside {
-        /// The end of its range.
+        /// The end of the finding's range.
         end: usize,
         /// The length of the cells in bytes.
         len: usize,
@@ -204,7 +204,7 @@ impl StripeError {
     }
 }
 
-/// The common length of the cells, if they are a stripe of the code.
+/// Returns the common length of the cells, or an error if they are not a stripe of the code.
 pub(crate) fn element_len<B: AsRef<[u8]>>(code: &Code, cells: &[B]) -> Result<usize, StripeError> {
     if cells.len() != code.cell_count() {
         return Err(StripeError::CellCount { have: cells.len(), need: code.cell_count() });
@@ -216,10 +216,11 @@ pub(crate) fn element_len<B: AsRef<[u8]>>(code: &Code, cells: &[B]) -> Result<us
     }
 }
 
-/// Cuts one buffer per column into one per cell: element r of a column begins at r x element
-/// length.
+/// Cuts one buffer per column into one per cell: element r of a column begins at offset r x
+/// `element_len`.
 ///
-/// Errors: there is not one buffer per column, or one has not rows x `element_len` bytes.
+/// Errors: the number of buffers is not that of the columns, or a buffer does not have rows x
+/// `element_len` bytes.
 pub fn split_columns<'b>(
     code: &Code,
     columns: &'b mut [&mut [u8]],

@@ -1,27 +1,28 @@
-//! Codes whose points are in cosets of more than eight points, encoded and decoded by transforms of
-//! all of them.
+//! Encoding and decoding of codes whose points are in cosets of more than eight points, by
+//! transforms over whole cosets.
 //!
-//! **Encoding.** The coefficients of the groups of data add up to those of a polynomial whose
-//! values at the origin are the parities.
+//! **Encoding.** The coefficients of the data groups add up to those of a polynomial whose values
+//! on the coset of 0 are the parities.
 //!
-//! **Decoding.** E are the T points of lost data and of all parities that are not read; L(X) is the
-//! product of X + e over E, and V the coset of 0. In a stripe, the parity at each x of V is the sum
-//! of s(y) / (x + y) times the data column at y, over all of them. So S(x), the parity read at x
-//! plus the terms of the surviving data, is the sum of the terms of the lost data. S L has on V the
-//! values of
+//! **Decoding.** E is the set of the T points of lost data and of all parities that are not read;
+//! L(X) is the product of X + e over E, and V the coset of 0. In a stripe, the parity at each x of
+//! V is the sum over all data columns of s(y) / (x + y) times the column at y. So S(x), the parity
+//! read at x plus the terms of the surviving data, is the sum of the terms of the lost data. On V,
+//! S L has the values of
 //!
 //! ```text
-//! N(X) = sum over the lost data at e of c_e s(e) L(X) / (X + e),     N(e) = c_e s(e) L'(e),     deg N < T
+//! N(X) = sum over the lost data at e of c_e s(e) L(X) / (X + e)
+//! N(e) = c_e s(e) L'(e),     deg N < T
 //! ```
 //!
-//! where parities that are not read need no values, since L is zero there. So S at V is multiplied
-//! by L, turned into coefficients, evaluated on each coset in which data are lost, and divided by
-//! s(e) L'(e). The result is the lost data, with T points for each transform instead of as many as
-//! the code has columns. Lost parities are encoded afterwards.
+//! where S is not needed at parities that are not read, because L is zero there. So S on V is
+//! multiplied by L, turned into coefficients, evaluated on each coset in which data are lost, and
+//! divided by s(e) L'(e). The result is the lost data, with T points per transform, not one for
+//! every column of the code. Lost parities are encoded afterwards.
 //!
 //! Source: the polynomials and transforms of docs/codes/lch.md. The product with the locator of
-//! erasures, whose values give N, is Forney's algorithm at known places (G. D. Forney, "On decoding
-//! BCH codes", 1965), with values on a subspace in place of syndromes.
+//! erasures, whose values give N, is Forney's algorithm for known positions (G. D. Forney, "On
+//! decoding BCH codes", 1965), with values on a subspace in place of syndromes.
 
 use crate::cosets::{Coset, Cosets};
 use pantile_code::{CellIndex, Code};
@@ -42,7 +43,7 @@ impl Cosets {
         (network.products_of_sums(Tier::best()) < sums).then(|| program(code, &network))
     }
 
-    /// Of that program.
+    /// Returns the network of that program.
     fn network(&self, code: &Code, lost: &CellSet) -> Network {
         let is_lost = |cell: CellIndex| lost.contains(cell);
         let is_wanted = |parity: CellIndex| lost.is_empty() || lost.contains(parity);
@@ -61,8 +62,8 @@ impl Cosets {
         Network { slots: work.slots, steps: work.steps }
     }
 
-    /// Writes lost data, from the states of the surviving data; if these are `kept`, adds the
-    /// recovered data to them.
+    /// Writes lost data, from the states of the surviving data. If `kept`, the recovered data are
+    /// then added to the states.
     fn recover(&self, work: &mut Work<'_>, is_lost: &impl Fn(CellIndex) -> bool, kept: bool) {
         let lost_of = |coset: &Coset| buffers(&coset.columns, is_lost);
         let with_losses: Vec<&Coset> =
@@ -124,12 +125,12 @@ fn program(code: &Code, network: &Network) -> Program {
     }
 }
 
-/// The buffers of some columns.
+/// Returns the buffer index of each column for which `is_so` is true.
 fn buffers(columns: &[Option<CellIndex>], is_so: impl Fn(CellIndex) -> bool) -> Vec<Option<usize>> {
     columns.iter().map(|cell| cell.filter(|&cell| is_so(cell)).map(CellIndex::usize)).collect()
 }
 
-/// A network as it comes to be. The states of columns are in its first slots.
+/// A network under construction. The states of columns are in its first slots.
 struct Work<'a> {
     cosets: &'a Cosets,
     steps: Vec<NetworkStep>,
@@ -169,8 +170,8 @@ impl Work<'_> {
         }
     }
 
-    /// Where the values of the states at the origin are, if there are states; these stay if they
-    /// are `kept`.
+    /// Returns the first slot of the values of the states on the coset of 0, or `None` if there are
+    /// no states. If `kept`, the states are preserved.
     fn values_of_states(&mut self, kept: bool) -> Option<usize> {
         if !self.has_states {
             return None;
@@ -183,12 +184,12 @@ impl Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! As the definition says, whatever the tier chooses: by transforms, which are asked for here
-    //! even where sums take less time.
+    //! Compares with the definition. Transforms are used here even where the tier would choose
+    //! sums.
 
     use super::*;
 
-    /// True if the parities are right at some bytes.
+    /// True if the parities are correct at the sampled bytes.
     fn is_encoded(code: &Code, cells: &[Vec<u8>]) -> bool {
         let k = code.data().len();
         let of_byte = |r: usize, at: usize| {
@@ -214,7 +215,7 @@ mod tests {
         program(code, &cosets.network(code, &CellSet::of_columns(code, &[])))
     }
 
-    /// Loses these columns, which are made of the others again.
+    /// Loses these columns, and checks that they are recovered from the others.
     fn recovers(code: &Code, cosets: &Cosets, cells: &[Vec<u8>], lost: &[usize]) {
         let set = CellSet::of_columns(code, lost);
         let program = program(code, &cosets.network(code, &set));
@@ -267,7 +268,7 @@ mod tests {
             recovers(&code, &cosets, &cells, &last);
             for seed in 1..12usize {
                 let count = 1 + seed * seed * 31 % m;
-                // A step that has no factor in common with n reaches them all.
+                // A step that is coprime to n reaches all columns.
                 let step = (seed * 7..).find(|&step| (2..=n).all(|d| n % d > 0 || step % d > 0)).unwrap();
                 let mut lost: Vec<usize> = (0..count).map(|i| (seed * 13 + i * step) % n).collect();
                 lost.sort_unstable();

@@ -1,7 +1,7 @@
-//! Time of a first plan, beside the bound of a read path.
+//! Times of first plans, next to the bound for a read path.
 //!
-//! `cargo bench -p pantile-plan --bench plans`. A printed table, not a test: medians of repeats on
-//! one core.
+//! `cargo bench -p pantile-plan --bench plans`. It prints a table of medians over repeats on one
+//! core, and tests nothing.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Optimality, Planner, Request};

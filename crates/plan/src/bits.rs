@@ -1,22 +1,22 @@
-//! Recovery of as many cells as a code of XORs has equations, or fewer by its first equations, by
-//! an elimination over bits.
+//! Recovery in codes of XORs by an elimination over bits: of as many lost cells as there are
+//! equations, or of fewer by the first equations.
 //!
-//! When as many cells are lost as there are equations, each of them is exactly one sum of
+//! When as many cells are lost as there are equations, each lost cell is exactly one sum of
 //! survivors. Only the order of the steps is searched, because a computed cell can replace a part
-//! of the next cell's sum. Along sparse equations [`crate::chain`] finds it. In a bit matrix
-//! (`crs`) each equation has many lost cells, and one combination after another is needed.
+//! of the next cell's sum. For sparse equations [`crate::chain`] finds that order. In a bit matrix
+//! (`crs`) each equation has many lost cells, and most steps need a combination of equations.
 //!
 //! 1. One elimination gives each lost cell as its sum of survivors.
-//! 2. If the shortest of these sums sets off a chain of single equations to the last cell, that is
-//!    the plan (EVENODD's adjuster).
-//! 3. Otherwise the shortest sum is taken, again and again. Each computed cell gives more complete
-//!    sums: the sum by which it was computed, its sum of survivors alone, and each equation of the
-//!    code in which it was the last missing cell. Whichever of them, added to the sum of a cell
-//!    that is still to be made, leaves fewer terms is added. An equation with up to three missing
-//!    cells is offered to each of these as a sum, too, with the others replaced by their sums of
-//!    available cells.
-//! 4. If each shortest sum sets off a chain at least a part of the way, and that way to the last
-//!    cell has no more terms, it is taken instead.
+//! 2. If the shortest of these sums starts a chain of single equations that computes all other lost
+//!    cells, that chain is the plan (EVENODD's adjuster).
+//! 3. Otherwise the shortest sum is taken repeatedly. Each computed cell gives more sums whose
+//!    cells are all available: the sum by which it was computed, its sum of survivors alone, and
+//!    each equation of the code in which it was the last missing cell. Such a sum is added to the
+//!    sum of a cell that is still to be computed if that leaves fewer terms. An equation with up to
+//!    three missing cells also gives a sum for each of these cells, with the other missing cells
+//!    replaced by their sums.
+//! 4. If single equations compute at least one more cell after each shortest sum, and that plan has
+//!    no more terms, it is taken instead.
 //!
 
 use crate::chain::Progress;
@@ -43,25 +43,26 @@ impl BitEquations {
     }
 }
 
-/// More lost cells than a code has, which stand for an equation that is not to be used.
+/// Added to the number of lost cells of an equation that must not be used; no code has as many
+/// cells.
 pub(crate) const UNUSED: u32 = 1 << 30;
 
-/// Use of single equations after the shortest sum (2 and 4 above).
+/// Use of single equations after the shortest sum (items 2 and 4 of the module's list).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chains {
-    /// Along all equations: all are used.
+    /// Single equations are tried. All equations are used.
     Tried,
-    /// With fewer lost columns of a bit matrix than parities, elimination takes 33 to 67 % of the
-    /// search's time, for at most 1 % more terms (`orig`: 5 %).
+    /// Single equations are not tried. In a bit matrix with fewer lost columns than parities,
+    /// elimination alone takes 33 to 67 % of the time, for at most 1 % more terms (`orig`: 5 %).
     Untried,
 }
 
-/// Makes all lost cells, of which there are at most as many as equations that are used. `fresh` has
-/// made nothing yet; `touching` has the equations of each cell, `missing` of each equation the
-/// number of its lost cells, and [`UNUSED`] with it if it is not to be used.
+/// Computes all lost cells; there are at most as many of them as equations that are used. `fresh`
+/// has no step yet. `touching` has, for each cell, its equations. `missing` has, for each equation,
+/// the number of its lost cells, plus [`UNUSED`] if the equation must not be used.
 ///
-/// `None` if the equations do not determine them, or the code has more cells than rows of bits are
-/// made for.
+/// `None` if the equations do not determine the lost cells, or if the code has more than 2048
+/// cells.
 pub(crate) fn finish<'c>(
     fresh: Progress<'c>,
     equations: &BitEquations,
@@ -125,9 +126,10 @@ fn finish_in<'c, const W: usize>(
 }
 
 /// Takes the shortest sum, computes all cells that single equations then yield, takes the shortest
-/// of the remaining sums, and so on. Returns the number of sums taken. `greedy` has taken none yet.
+/// of the remaining sums, and so on. Returns the number of sums taken. `greedy` must not have taken
+/// a sum yet.
 ///
-/// `None` if a sum sets nothing off.
+/// `None` if no single equation yields a cell after one of the sums.
 fn along_chains<'c, const W: usize>(
     fresh: &Progress<'c>,
     equations: &[Row<W>],
@@ -195,7 +197,6 @@ impl<const W: usize> Row<W> {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Returns the sum that `target` equals.
     fn terms(&self, target: CellIndex) -> Combination {
         let mut terms = Vec::with_capacity(self.weight() as usize);
         self.visit(|cell| {
@@ -213,7 +214,6 @@ impl<const W: usize> Row<W> {
         Row(both)
     }
 
-    /// Visits its cells, ascending.
     #[inline]
     fn visit(&self, mut visitor: impl FnMut(CellIndex)) {
         for (&word, first) in self.0.iter().zip((0..).step_by(64)) {
@@ -226,11 +226,12 @@ impl<const W: usize> Row<W> {
     }
 }
 
-/// Each lost cell without any other, in the order of `lost`, then sums without any; `None` if the
-/// equations do not determine them.
+/// Eliminates the lost cells: returns for each cell of `lost`, in that order, a sum of it and
+/// survivors, then the sums of survivors alone. `None` if the equations do not determine the lost
+/// cells.
 ///
-/// With more equations than lost cells the sums depend on the equations that are used up. `pick`
-/// chooses one from the list of those that have the cell, and returns its place.
+/// With more equations than lost cells the sums depend on the choice of pivots. `pick` gets the
+/// equations that contain the cell, and returns the index of one of them.
 fn eliminate<const W: usize>(
     mut rows: Vec<Row<W>>,
     lost: &[CellIndex],
@@ -240,8 +241,8 @@ fn eliminate<const W: usize>(
         let found = i + pick(rows.get(i..)?, cell)?;
         rows.swap(i, found);
         let pivot = rows[i];
-        // Every other row has the cell or not as a coin falls: to add nothing is faster than to
-        // guess.
+        // A row contains the cell with a chance of about one half: adding a masked row is faster
+        // than a branch that is predicted wrongly.
         for row in &mut rows {
             let mask = 0u64.wrapping_sub(row.has(cell).into());
             row.0.iter_mut().zip(&pivot.0).for_each(|(x, &y)| *x ^= y & mask);
@@ -259,22 +260,22 @@ fn shortest<const W: usize>(rows: &[Row<W>], cell: CellIndex) -> Option<usize> {
     (0..rows.len()).filter(|&r| rows[r].has(cell)).min_by_key(|&r| rows[r].weight())
 }
 
-/// A lost cell that was not made yet.
+/// A lost cell that was not computed yet.
 struct Open<const W: usize> {
     cell: CellIndex,
-    /// The shortest sum known: of it, survivors and cells that were made.
+    /// The shortest known sum: it contains the cell, survivors and computed cells.
     sum: Row<W>,
     weight: u32,
-    /// Its first sum: of it and survivors.
+    /// The first sum of the cell: it contains the cell and survivors only.
     of_survivors: Row<W>,
-    /// True if the sum has changed since all known sums were tried on it.
+    /// True if the sum has changed since all known sums were added to it on trial.
     changed: bool,
-    /// The steps there were when it changed last.
+    /// The number of steps when `sum` last changed.
     changed_at: usize,
 }
 
 impl<const W: usize> Open<W> {
-    /// Takes a sum if it is shorter.
+    /// Replaces the sum by this one if it is shorter.
     #[inline]
     fn offer(&mut self, sum: Row<W>, steps: usize) {
         let weight = sum.weight();
@@ -284,21 +285,21 @@ impl<const W: usize> Open<W> {
     }
 }
 
-/// Takes the shortest sum, again and again.
+/// A repeated choice of the shortest sum.
 struct Greedy<'a, const W: usize> {
     equations: &'a [Row<W>],
     touching: &'a [Vec<u32>],
-    /// For each equation, how many of its cells are to be made.
+    /// For each equation, the number of its cells that are still to be computed.
     missing: Vec<u32>,
-    /// The steps there were when it was tried as a sum last, 0 if it was not since a cell of it was
-    /// made.
+    /// For each equation, the number of steps when it was last tried as a sum; 0 if it was not
+    /// tried since one of its cells was computed.
     offered_at: Vec<usize>,
     steps: usize,
     open: Vec<Open<W>>,
-    /// Its cells, and where they stand in it.
+    /// The cells in `open`.
     open_cells: Row<W>,
     places: Vec<u32>,
-    /// Sums of cells that are all at hand, those of the last step from `tried` on.
+    /// Sums of cells that are all available; from index `tried` on, those of the last step.
     known: Vec<Row<W>>,
     tried: usize,
 }
@@ -342,7 +343,8 @@ impl<'a, const W: usize> Greedy<'a, W> {
         }
     }
 
-    /// The place of the cell that has the shortest sum, of these the first.
+    /// Returns the index in `open` of the cell with the shortest sum; among equals, of the first
+    /// cell.
     fn place(&self) -> Option<usize> {
         (0..self.open.len()).min_by_key(|&i| (self.open[i].weight, self.open[i].cell))
     }
@@ -352,7 +354,7 @@ impl<'a, const W: usize> Greedy<'a, W> {
         self.place().map(|place| (self.open[place].cell, self.open[place].sum))
     }
 
-    /// Takes it.
+    /// Takes the shortest sum as the next step, and returns its cell and the sum.
     fn next(&mut self) -> Option<(CellIndex, Row<W>)> {
         let place = self.place()?;
         let Open { cell, sum, of_survivors, .. } = self.open.swap_remove(place);
@@ -387,8 +389,8 @@ impl<'a, const W: usize> Greedy<'a, W> {
         Some((cell, sum))
     }
 
-    /// Tries the equations that have few cells left to make, as sums of each of these, with the
-    /// others replaced by their sums.
+    /// Tries equations with at most three cells to compute as sums for each of these cells, with
+    /// the other cells replaced by their sums.
     fn offer_equations(&mut self) {
         const FEW: usize = 3;
         for (e, equation) in self.equations.iter().enumerate() {

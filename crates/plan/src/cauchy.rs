@@ -6,34 +6,36 @@
 //! written without division, says of any n rows and n columns
 //!
 //! ```text
-//! det [1 / (u_i . v_j)]  =  product over i < i' of [u_i u_i']  x  product over j < j' of [v_j v_j']  /  product over i, j of (u_i . v_j)
+//! det [1 / (u_i . v_j)]
+//!     =  product over i < i' of [u_i u_i']  x  product over j < j' of [v_j v_j']
+//!        /  product over i, j of (u_i . v_j)
 //! ```
 //!
 //! up to the sign, where [a b] = a_1 b_2 - a_2 b_1. So no minor is zero if no two rows of the
 //! inverses are proportional, and no two columns; and a systematic code whose minors are all
-//! different from zero survives any m lost columns. If no coordinate is zero this is 1 / (x_i +
-//! y_j) with factors; points at infinity are in it, too.
+//! different from zero survives any m lost columns. If no coordinate is zero, g_ij is 1 / (x_i +
+//! y_j) up to a factor of the row and of the column. A zero coordinate is a point at infinity.
 //!
 //! All systematic Reed-Solomon codes of two parities and more have this form, also after scaling
-//! columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985); nothing is asked
-//! of the family here, so that a matrix that only looks like one is not taken for it.
+//! columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985). The test looks
+//! only at the coefficients, not at the code's family.
 
 use pantile_code::Code;
 use pantile_gf::{Gf, Matrix};
 
-/// True if any so many columns as there are parities can be lost, by Cauchy's determinant. `false`
+/// True if Cauchy's determinant proves that any m columns can be lost, with m parities. `false`
 /// proves nothing.
 ///
-/// Cost: some operations for each coefficient.
+/// Cost: a few operations per coefficient.
 pub(crate) fn is_cauchy(code: &Code) -> bool {
     let (k, m) = (code.data().len(), code.parity().len());
     let has_one_row = code.rows_max() == 1 && code.cell_count() == code.columns() && k + m == code.columns();
-    // Codes of one parity, or of copies of one, are cheap to count.
+    // Codes of one parity, or of copies of one, are cheap to prove by counting.
     has_one_row && k > 1 && m > 1 && encodes(code) && no_minor_is_zero(code.generator())
 }
 
-/// True if the equations define each parity, and there are no others: a code that was built by hand
-/// can have more.
+/// True if each equation defines one parity and there are no further equations. A code that was
+/// built by hand can have more.
 fn encodes(code: &Code) -> bool {
     let (equations, parity) = (code.equations(), code.parity());
     let coefficient = |i: usize, j: usize| equations[i].coefficient(parity[j]);
@@ -46,15 +48,15 @@ fn no_minor_is_zero(generator: &Matrix) -> bool {
     if (0..rows).any(|i| generator.row(i).iter().any(|g| g.is_zero())) {
         return false;
     }
-    // Rows r_i of the inverses, each over its first element: r_i = r_0 + f_i b with b = r_1 - r_0,
-    // if the rank is 2.
+    // Divide each row of the inverses by its first element, and call the result r_i. If the rank is
+    // 2, then r_i = r_0 + f_i b with b = r_1 - r_0.
     let inverse = |i: usize, j: usize| generator.get(i, 0) / generator.get(i, j);
     let beyond = |i: usize, j: usize| inverse(i, j) + inverse(0, j);
     let Some(pivot) = (1..columns).find(|&j| !beyond(1, j).is_zero()) else { return false };
     let factor = |i: usize| beyond(i, pivot) / beyond(1, pivot);
     let has_rank_2 = (0..rows).all(|i| (0..columns).all(|j| beyond(i, j) == factor(i) * beyond(1, j)));
-    // Rows are proportional if these factors are equal; columns, if b has the same ratio to row 0
-    // there.
+    // Two rows are proportional if their factors f_i are equal; two columns, if the ratio of b to
+    // r_0 is equal in both.
     has_rank_2
         && are_distinct((0..rows).map(factor))
         && are_distinct((0..columns).map(|j| beyond(1, j) / inverse(0, j)))
@@ -80,7 +82,7 @@ mod tests {
         builder.finish("made up", "custom", Claim { tolerance: 0, mds: false })
     }
 
-    /// True if every square matrix of some rows and columns has full rank. Tries all of them.
+    /// True if every square submatrix has full rank. Tries all of them.
     fn is_superregular(generator: &Matrix) -> bool {
         let (m, k) = (generator.rows(), generator.columns());
         let of_size =
@@ -98,7 +100,8 @@ mod tests {
 
     #[test]
     fn small_matrices_are_judged_right() {
-        // Points that are all different, and two that are not, among them infinity (1 : 0), scaled.
+        // Points that all differ, and sets with two equal points; both include infinity (1 : 0),
+        // scaled.
         let mut state = 1u32;
         let mut random = move |most: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

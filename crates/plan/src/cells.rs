@@ -40,25 +40,25 @@ impl CellSet {
         self.words[cell.usize() / 64] |= 1 << (cell.usize() % 64);
     }
 
-    /// Takes a cell out, if it is in it.
+    /// Removes a cell, if the set has it.
     pub fn remove(&mut self, cell: CellIndex) {
         if let Some(word) = self.words.get_mut(cell.usize() / 64) {
             *word &= !(1 << (cell.usize() % 64));
         }
     }
 
-    /// True if a cell is in it.
+    /// True if the set has the cell.
     #[inline]
     pub fn contains(&self, cell: CellIndex) -> bool {
         self.words.get(cell.usize() / 64).is_some_and(|word| word >> (cell.usize() % 64) & 1 == 1)
     }
 
-    /// The number of cells in it.
+    /// The number of cells.
     pub fn len(&self) -> usize {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// True if it has no cell.
+    /// True if the set has no cell.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&w| w == 0)
     }
@@ -77,7 +77,7 @@ impl CellSet {
         })
     }
 
-    /// Refuses a set that was made for a code of another number of cells.
+    /// Returns an error if the set was made for a code with a different number of cells.
     pub(crate) fn check(&self, code: &Code) -> Result<(), PlanError> {
         match self.cells == code.cell_count() {
             true => Ok(()),
@@ -85,7 +85,7 @@ impl CellSet {
         }
     }
 
-    /// The columns with at least one cell in it, ascending.
+    /// The columns that have at least one cell in the set, ascending.
     pub fn columns(&self, code: &Code) -> Vec<usize> {
         let mut columns: Vec<usize> = self.iter().map(|cell| code.column_of(cell)).collect();
         columns.dedup();
@@ -93,13 +93,13 @@ impl CellSet {
     }
 }
 
-/// Costs of reading one cell, by column; 1 unless set.
+/// Costs of reading one cell, by column; 1 if not set.
 ///
-/// A slow or dying device is made expensive, not forbidden: a plan goes around it where that is
-/// cheaper in sum.
+/// A slow or failing device gets a high cost and is not excluded: a plan avoids it where that
+/// lowers the total cost.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Costs {
-    /// Columns that cost something else than 1.
+    /// The columns whose cost is not 1.
     per_column: BTreeMap<usize, u32>,
 }
 

@@ -1,21 +1,21 @@
 //! Recovery along the code's own sparse equations: each lost cell from one equation whose other
-//! cells are at hand.
+//! cells are available.
 //!
 //! This is how array codes are meant to be decoded (D-Code's zig-zag: n - 3 additions per lost
 //! element), and it makes plans for hundreds of cells cheap to find. Three pieces:
 //!
 //! * [`peel`]: Knuth's generalisation of Dijkstra's algorithm to equations. The label of a cell is
-//!   the cheapest sum of reads that yields it, counting a shared read twice; cells already at hand
-//!   are free. Wanted cells are taken one after another, so later ones share the reads of earlier
-//!   ones.
-//! * When no single equation helps, two are added so that one lost cell remains (EVENODD's
-//!   adjuster); when that does not help either, the caller supplies a combination from
+//!   the cheapest sum of reads that yields it, where a read that is shared counts each time;
+//!   available cells are free. Wanted cells are taken one after another, so later ones share the
+//!   reads of earlier ones.
+//! * When no single equation has exactly one lost cell, two are added so that one lost cell remains
+//!   (EVENODD's adjuster). When no two equations do, the caller supplies a combination from
 //!   [`crate::dual`].
-//! * [`choose`]: if every wanted cell has equations that need no other lost cell, the choice among
-//!   them that minimises the union of reads, by branch and bound (the hybrid recovery of RDP,
-//!   X-Code and D-Code).
+//! * [`choose`]: if every wanted cell has equations that need no other lost cell, chooses among
+//!   these, by branch and bound, so that the union of the reads costs least (the hybrid recovery of
+//!   RDP, X-Code and D-Code).
 //!
-//! Its result is an upper bound on the best cost, and no proof.
+//! The cost of the result is an upper bound on the least cost; it is not proven to be the least.
 
 use crate::{CellSet, Combination, Step};
 use pantile_code::{CellIndex, Code, Equation};
@@ -51,9 +51,9 @@ impl<'c> Progress<'c> {
         Progress { code, price, touching, lost, made: CellSet::empty(code), read, steps: Vec::new() }
     }
 
-    /// Adds a step, and reads the cells that it lacks.
+    /// Adds a step, and the reads of the survivors in its terms.
     ///
-    /// Every term must be a survivor or a lost cell made before.
+    /// Every term must be a survivor or a lost cell that an earlier step computed.
     pub(crate) fn take(&mut self, target: CellIndex, terms: Combination) {
         for &(cell, _) in &terms {
             if !self.lost.contains(cell) {
@@ -64,7 +64,8 @@ impl<'c> Progress<'c> {
         self.steps.push(Step { target, terms });
     }
 
-    /// Makes as many of the wanted cells as single equations allow, the cheapest first; the rest.
+    /// Computes as many of the wanted cells as single equations allow, the cheapest first. Returns
+    /// the rest.
     pub(crate) fn peel(&mut self, wanted: &[CellIndex]) -> Vec<CellIndex> {
         let mut rest: Vec<CellIndex> = wanted.iter().copied().filter(|&w| !self.made.contains(w)).collect();
         if rest.is_empty() {
@@ -91,21 +92,23 @@ impl<'c> Progress<'c> {
         rest
     }
 
-    /// Computes these cells, each by an equation that lacks only it. Returns true if that yields
-    /// all of them. `lacking` has for each equation the number of these cells in it. For losses of
-    /// as many cells as there are equations: every survivor is read and each equation used once, so
-    /// the order does not change the number of terms.
+    /// Computes these cells, each by an equation in which only this cell is still missing. Returns
+    /// true if that yields all of them. `lacking` has, for each equation, the number of these cells
+    /// in it.
     ///
-    /// `false` if some are left, and then neither the steps nor `lacking` are of use. Cost: some
-    /// nanoseconds for each term.
+    /// For losses of as many cells as there are equations: every survivor is read and each equation
+    /// used once, so the order does not change the number of terms.
+    ///
+    /// Returns `false` if some cells are left; the steps and `lacking` are then invalid. Cost: some
+    /// nanoseconds per term.
     pub(crate) fn peel_all(&mut self, missing: &[CellIndex], lacking: &mut [u32]) -> bool {
         self.steps.reserve(missing.len());
-        // A chain is followed to its end before the next one begins, which keeps the printed plan
-        // readable.
+        // Each chain is followed to its end before the next one starts, which keeps the printed
+        // plan readable.
         let mut next: Vec<u32> = Vec::with_capacity(lacking.len());
         next.extend((0..lacking.len() as u32).rev().filter(|&e| lacking[e as usize] == 1));
         while let Some(e) = next.pop() {
-            // Made by another one meanwhile.
+            // The cell was computed by another equation meanwhile.
             if lacking[e as usize] == 0 {
                 continue;
             }
@@ -123,9 +126,10 @@ impl<'c> Progress<'c> {
         self.steps.len() == missing.len()
     }
 
-    /// Takes the steps that lead to a labelled cell; `stack` is empty before and after.
+    /// Adds the steps that compute a labelled cell. `stack` is empty before and after.
     fn follow(&mut self, labels: &Labels, cell: CellIndex, stack: &mut Vec<(CellIndex, bool)>) {
-        // Depth-first along the producers; a cell's producer has only cells of smaller rank.
+        // Depth-first along the producers; the other cells of a cell's producer were labelled
+        // before it.
         stack.push((cell, false));
         while let Some((cell, ready)) = stack.pop() {
             if !self.lost.contains(cell) || self.made.contains(cell) {
@@ -147,7 +151,7 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// The terms of the steps so far.
+    /// The number of terms in the steps so far.
     pub(crate) fn terms(&self) -> usize {
         self.steps.iter().map(|step| step.terms.len()).sum()
     }
@@ -158,7 +162,7 @@ impl<'c> Progress<'c> {
     }
 }
 
-/// A cell as the sum of the others of an equation.
+/// Returns a cell as the sum of the other cells of an equation.
 fn others(equation: &Equation, cell: CellIndex) -> Combination {
     let mut own = Gf::ONE;
     let mut terms = Vec::with_capacity(equation.terms().len());
@@ -172,19 +176,19 @@ fn others(equation: &Equation, cell: CellIndex) -> Combination {
     terms
 }
 
-/// An equation while cells are labelled.
+/// The unknown cells and the cost of an equation while cells are labelled.
 #[derive(Clone, Copy)]
 struct Open {
     unknowns: u32,
-    /// The numbers of the unknown cells, added bit by bit: when one is left, its number.
+    /// XOR of the indices of the unknown cells: the index of the last one when one is left.
     unknown: u32,
-    /// Sum of the other costs.
+    /// Sum of the costs of the known cells.
     sum: u64,
 }
 
 impl Open {
     /// Shared cells count as often as they are used, so labels can double with each step of a
-    /// chain. Labels too large to be distinguished from each other still count as less than none.
+    /// chain. A saturated label stays below [`UNREACHED`].
     fn add(&mut self, cost: u64) {
         self.sum = self.sum.saturating_add(cost).min(UNREACHED - 1);
     }
@@ -195,19 +199,20 @@ impl Open {
     }
 }
 
-/// A cell while cells are labelled.
+/// The costs of a cell while cells are labelled.
 #[derive(Clone, Copy)]
 struct Labelled {
-    /// At hand, nothing; of other survivors, the price; else [`UNREACHED`].
+    /// 0 for an available cell, the price for another survivor, [`UNREACHED`] for a lost one.
     cost: u64,
     /// Cost of the cell if it was reached in this round.
     label: u64,
     round: u32,
-    /// The equation that yields it then.
+    /// The equation that yields the cell in this round.
     producer: u32,
 }
 
-/// An equation with its open cells: those that are neither available nor, in a round, reached.
+/// An equation with its open cells: those not available (`at_hand`), and those that the round has
+/// not reached either (`reached`).
 #[derive(Clone, Copy)]
 struct Left {
     at_hand: Open,
@@ -215,12 +220,12 @@ struct Left {
     round: u32,
 }
 
-/// The cheapest path to each cell, up to the cheapest of the wanted ones. It is updated as cells
-/// become available, and each round spreads from there.
+/// The cheapest path to each cell, up to the cost of the cheapest wanted cell. The costs are
+/// updated as cells become available, and each round starts from them.
 struct Labels {
     cells: Vec<Labelled>,
     equations: Vec<Left>,
-    /// The equations that lack one cell.
+    /// The equations in which exactly one cell is not available.
     at_once: Vec<u32>,
     wanted: CellSet,
     heap: BinaryHeap<Reverse<(u64, usize, u32, u32)>>,
@@ -253,7 +258,7 @@ impl Labels {
         Labels { cells, equations, at_once, wanted: CellSet::of_cells(progress.code, wanted), heap, round: 0 }
     }
 
-    /// A cell was read or made.
+    /// Records that a cell was read or computed.
     fn have(&mut self, cell: CellIndex, touching: &[Vec<u32>]) {
         let before = std::mem::take(&mut self.cells[cell.usize()].cost);
         if before == 0 {
@@ -272,7 +277,7 @@ impl Labels {
         }
     }
 
-    /// Drops the equations of which all cells are at hand now.
+    /// Removes from `at_once` the equations whose cells are all available.
     fn forget_spent(&mut self) {
         self.at_once.retain(|&e| self.equations[e as usize].at_hand.unknowns == 1);
     }
@@ -288,7 +293,7 @@ impl Labels {
     fn spread(&mut self, progress: &Progress<'_>) -> Option<u64> {
         let Labels { cells, equations, at_once, wanted, heap, round } = self;
         *round += 1;
-        // Among equal costs the shorter equation, then the earlier one.
+        // Among equal costs the shorter equation comes first, then the one with the lower index.
         let offer = |e: u32, open: &Open| {
             Reverse((open.sum, progress.code.equations()[e as usize].terms().len(), e, open.unknown))
         };
@@ -315,7 +320,8 @@ impl Labels {
                 }
                 left.reached.know(target);
                 left.reached.add(sum);
-                // Dearer than a wanted cell that was found: it would not be looked at.
+                // A cell that costs more than a wanted cell already found is not pushed: it would
+                // never be popped.
                 if left.reached.unknowns == 1 && cheapest.is_none_or(|cheapest| left.reached.sum <= cheapest)
                 {
                     heap.push(offer(next, &left.reached));
@@ -327,7 +333,7 @@ impl Labels {
 }
 
 /// For each wanted cell, the equations that contain no other lost cell: single ones, and sums of
-/// two that share lost cells. `None` if some wanted cell has none.
+/// two that share lost cells. `None` if a wanted cell has no such equation.
 pub(crate) fn recipes(
     code: &Code,
     touching: &[Vec<u32>],
@@ -345,7 +351,7 @@ pub(crate) fn recipes(
                 found.push(solved(equations[e as usize].terms(), cell));
                 continue;
             }
-            // A second equation that cancels the others and brings no new lost cell.
+            // A second equation that cancels the other lost cells and adds no new lost cell.
             for &f in &touching[others[0].usize()] {
                 if f == e {
                     continue;
@@ -368,7 +374,7 @@ pub(crate) fn recipes(
     Some(all)
 }
 
-/// a + factor * b, both ascending by cell.
+/// Returns a + factor * b; both are ascending by cell.
 fn combine(a: &[(CellIndex, Gf)], b: &[(CellIndex, Gf)], factor: Gf) -> Combination {
     let (mut i, mut j) = (0, 0);
     let mut sum = Vec::with_capacity(a.len() + b.len());
@@ -399,14 +405,14 @@ fn combine(a: &[(CellIndex, Gf)], b: &[(CellIndex, Gf)], factor: Gf) -> Combinat
     sum
 }
 
-/// The terms of the other cells when the equation is solved for `cell`.
+/// Solves the equation for `cell`, and returns the terms of the other cells.
 fn solved(terms: &[(CellIndex, Gf)], cell: CellIndex) -> Combination {
     let scale = terms.iter().find(|t| t.0 == cell).map_or(Gf::ONE, |t| Gf::ONE / t.1);
     terms.iter().filter(|t| t.0 != cell).map(|t| (t.0, t.1 * scale)).collect()
 }
 
-/// The choice of one recipe per wanted cell whose union of reads costs least, within `nodes` steps
-/// of search.
+/// Chooses one recipe per wanted cell so that the union of the reads costs least, within `nodes`
+/// steps of search.
 ///
 /// Returns the index of the recipe for each wanted cell. Cells in `read` are free.
 pub(crate) fn choose(
@@ -472,7 +478,8 @@ impl Choice<'_> {
             self.pick.clone_from(picked);
             return;
         }
-        // The dive to the first leaf is always made; after that the budget decides.
+        // The descent to the first leaf is always completed; after that the budget limits the
+        // search.
         if self.best != UNREACHED {
             if self.nodes == 0 {
                 return;
@@ -493,9 +500,9 @@ impl Choice<'_> {
         }
     }
 
-    /// Threshold accepting, to improve the result of a search that was cut short: one or two
-    /// choices are changed at random, and a loss is accepted up to a threshold that falls to
-    /// nothing. The seed is fixed: same request, same plan.
+    /// Threshold accepting, to improve the result of a search that was cut short. One or two
+    /// choices are changed at random, and a higher cost is accepted up to a threshold that falls to
+    /// zero. The seed is fixed: same request, same plan.
     fn improve(&mut self, start: &[u64]) {
         let open: Vec<usize> = (0..self.options.len()).filter(|&cell| self.options[cell].len() > 1).collect();
         if self.nodes > 0 || open.is_empty() {
@@ -539,9 +546,9 @@ impl Choice<'_> {
     }
 }
 
-/// The cost of a choice, kept up to date while single picks change.
+/// The cost of a choice, updated as single picks change.
 struct Tally<'a> {
-    /// For each wanted cell and option the cells that are read for it and are not free.
+    /// For each wanted cell and option the cells that it reads and that are not free.
     cells: Vec<Vec<Vec<u32>>>,
     price: &'a [u64],
     picked: Vec<usize>,

@@ -1,27 +1,29 @@
 //! Default placement for a volume of a code.
 //!
-//! Rotated columns spread the load over all devices, and lose sets of devices that the code
-//! survives: such a set has to survive in every turn. So columns stay where they are if rotation
-//! gains nothing, or if it loses sets and the load stays within [`BUSIEST_MOST`].
+//! Rotated columns spread the load over all devices. But a set of devices then has to be survivable
+//! in every turn, so fewer sets are than with fixed columns. Columns stay fixed if rotation gains
+//! nothing, or if it makes sets fatal and the load stays within [`BUSIEST_MOST`].
 
 use crate::prove::{Level, ProveOptions, prove};
 use pantile_code::{Code, Placement};
 
-/// The busiest device of fixed columns carries at most so many times the mean, or columns rotate.
+/// The highest load of the busiest device of fixed columns, as a multiple of the mean; above it
+/// columns rotate.
 pub const BUSIEST_MOST: f64 = 2.0;
 
-/// A load that is so even gains nothing from rotation.
+/// The load of the busiest device, as a multiple of the mean, up to which rotation gains nothing.
 const EVEN: f64 = 1.1;
 
-/// Levels beyond the tolerance in which placements are compared.
+/// The number of levels above the tolerance in which placements are compared.
 const LEVELS_BEYOND: usize = 3;
 
-/// Kind of writes to the devices.
+/// The kind of writes to the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
     /// Stripes are written as a whole, to all devices alike: reads decide which is busiest.
     Whole,
-    /// A block is changed where it is, with each parity that depends on it: these decide as well.
+    /// A block is changed in place, with each parity that depends on it: writes count towards the
+    /// load, too.
     InPlace,
 }
 
@@ -30,35 +32,35 @@ pub enum Writes {
 pub struct Choice {
     /// The placement.
     pub placement: Placement,
-    /// The load of the busiest device over the mean if columns are fixed.
+    /// The load of the busiest device divided by the mean load, if columns are fixed.
     pub busiest: f64,
-    /// Sets that rotation loses; `None`: none was found.
+    /// The sets that are survivable with fixed columns only; `None` if none was found.
     pub loss: Option<RotationLoss>,
 }
 
-/// The smallest sets of which fewer survive if columns rotate.
+/// Counts for the smallest size of sets of which fewer survive if columns rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotationLoss {
-    /// Devices in a set.
+    /// The number of devices in a set.
     pub devices: usize,
-    /// Sets that were looked at: all, or a sample.
+    /// The number of sets that were tried: all, or a sample.
     pub sets: u64,
-    /// Those that survive with fixed columns.
+    /// The number of tried sets that survive with fixed columns.
     pub fixed: u64,
-    /// Those that survive with rotated columns.
+    /// The number of tried sets that survive with rotated columns.
     pub rotated: u64,
-    /// True if they are a sample.
+    /// True if the tried sets are a sample.
     pub is_sample: bool,
 }
 
-/// Returns the load of the busiest device over the mean if columns are fixed: reads of single
-/// blocks, and in place as many writes.
+/// Returns the load of the busiest device divided by the mean load, if columns are fixed. The load
+/// is reads of single blocks, and with writes in place as many writes.
 pub fn busiest(code: &Code, writes: Writes) -> f64 {
     let mut loads = vec![0u64; code.columns()];
     let mut add = |cell, load| loads[code.cell(cell).column] += load;
     match writes {
         Writes::Whole => code.data().iter().for_each(|&cell| add(cell, 1)),
-        // A cell that changes is read and written.
+        // One read, and one write in place, which reads and writes the cell.
         Writes::InPlace => {
             code.data().iter().for_each(|&cell| add(cell, 3));
             let generator = code.generator();
@@ -72,8 +74,8 @@ pub fn busiest(code: &Code, writes: Writes) -> f64 {
     most as f64 * code.columns() as f64 / sum.max(1) as f64
 }
 
-/// Returns the sets that a rotation loses beside fixed columns: by exact counts, or by the same
-/// sample if there are too many sets. Cost: a second at most.
+/// Returns the smallest sets of which a rotation survives fewer than fixed columns do. The counts
+/// are exact, or from one sample for both if there are too many sets. Cost: a second at most.
 pub fn rotation_loss(code: &Code, rotated: Placement) -> Option<RotationLoss> {
     if code.claim().mds || !code.columns_are_interchangeable() {
         return None;
@@ -102,7 +104,7 @@ pub fn rotation_loss(code: &Code, rotated: Placement) -> Option<RotationLoss> {
     })
 }
 
-/// Returns the placement of a volume for which nobody chooses one.
+/// Returns the placement of a volume whose creator chose none.
 pub fn usual_placement(code: &Code, writes: Writes) -> Choice {
     let busiest = busiest(code, writes);
     let loss = rotation_loss(code, Placement::ROTATED);

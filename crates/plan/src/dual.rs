@@ -1,5 +1,5 @@
-//! The space of all equations that hold on a stripe, narrowed to those usable for a repair, and the
-//! exact search in it.
+//! The space of all equations that hold on a stripe, narrowed to those that a repair can use, and
+//! the exact search in that space.
 //!
 //! The equations of a code span the dual code. A cell w can be computed from a set R of cells
 //! exactly when some equation has a non-zero coefficient at w and all its other cells in R. So a
@@ -7,15 +7,16 @@
 //! other lost cell; its reads are the union of their supports. All choices differ by equations that
 //! vanish on every lost cell. [`Space`] keeps one representative per wanted cell and a basis of
 //! that difference, and [`search`] walks it: exclude a cell (which uses up one basis equation) or
-//! pay for it, until nothing is left to choose. Each node is itself a valid repair, so the search
-//! can stop at any time with its best; if it runs to the end, no repair of any form is cheaper.
+//! pay for it, until no free row is left. Each node is itself a valid repair, so the search can
+//! stop at any time with its best; if it runs to the end, no other repair is cheaper.
 //!
 //! A wanted cell that is not lost may be read or computed. It enters as a copy of itself that is
 //! lost, with the equation copy + cell = 0 added; reading the cell is then one choice among the
 //! others.
 //!
-//! The search is a matroid question (which sets span which cells), so for codes whose coefficients
-//! are all 1 it runs on bits: the matroid does not change when the field grows.
+//! The search only asks which sets of cells span which cells (a matroid). For codes whose
+//! coefficients are all 1 that answer is the same over bits as over GF(2^8), so the search runs on
+//! bits.
 
 use crate::Combination;
 use pantile_code::{CellIndex, Code, Equation};
@@ -30,7 +31,7 @@ pub(crate) trait Word: Copy + Default + 'static {
     fn add_scaled(target: &mut [Self], source: &[Self], factor: Gf);
     fn scale(row: &mut [Self], factor: Gf);
     fn weight(row: &[Self]) -> usize;
-    /// Ors the support of the row into a bit set.
+    /// Sets the bits of the row's non-zero cells in `support`.
     fn add_support(row: &[Self], support: &mut [u64]);
 }
 
@@ -98,12 +99,12 @@ pub(crate) struct Space<W> {
 }
 
 impl<W: Word> Space<W> {
-    /// Narrows the equations of the code to those that vanish on the lost cells, but for one wanted
-    /// cell each.
+    /// Narrows the equations of the code to those that are zero on every lost cell, except for one
+    /// wanted cell each.
     ///
-    /// `copied` are wanted cells that are not lost; the copy of the i-th has the number of cells
-    /// plus i, and is wanted. Errors: the wanted cells that no equation yields, and the number of
-    /// lost cells that were determined.
+    /// `copied` are wanted cells that are not lost. The i-th gets a wanted copy with the index
+    /// `code.cell_count() + i`. Errors: the wanted cells that no equation yields, and the number of
+    /// lost cells that the equations determine.
     pub(crate) fn new(
         code: &Code,
         lost: &[CellIndex],
@@ -114,7 +115,7 @@ impl<W: Word> Space<W> {
         Space::over(code, &equations, lost, wanted, copied)
     }
 
-    /// [`Space::new`] of some of the equations.
+    /// [`Space::new`] over a part of the equations.
     pub(crate) fn over(
         code: &Code,
         equations: &[&Equation],
@@ -166,8 +167,8 @@ impl<W: Word> Space<W> {
         Ok(space)
     }
 
-    /// The number of independent combinations of `wanted` that hold while these and `unwanted` are
-    /// lost.
+    /// Returns the number of independent combinations of `wanted` that can be computed while
+    /// `wanted` and `unwanted` are lost.
     pub(crate) fn determined(code: &Code, unwanted: &[CellIndex], wanted: &[CellIndex]) -> usize {
         match Space::<W>::new(code, unwanted, &[], &[]) {
             Ok(mut space) => wanted.iter().filter(|cell| space.exclude(cell.usize())).count(),
@@ -183,7 +184,8 @@ impl<W: Word> Space<W> {
         self.rows.len() / self.stride.max(1)
     }
 
-    /// The number of rows that may be added without changing the repaired cells.
+    /// The number of free rows: adding them to an equation does not change the cell that it
+    /// repairs.
     pub(crate) fn freedom(&self) -> usize {
         self.count() - self.wanted.len()
     }
@@ -196,8 +198,8 @@ impl<W: Word> Space<W> {
         }
     }
 
-    /// Makes the cheapest free row with a coefficient at `cell` the only row that has one; its
-    /// index.
+    /// Makes the cheapest free row with a coefficient at `cell` the only row that has one. Returns
+    /// its index.
     fn pivot(&mut self, cell: usize) -> Option<usize> {
         let found = (self.wanted.len()..self.count())
             .filter(|&r| !W::coefficient(self.row(r), cell).is_zero())
@@ -217,8 +219,8 @@ impl<W: Word> Space<W> {
         Some(found)
     }
 
-    /// Takes a cell out of all rows at the price of one free row; `false`, unchanged, if no free
-    /// row has it.
+    /// Eliminates a cell from all rows, which uses up one free row. Returns `false`, and changes
+    /// nothing, if no free row has the cell.
     fn exclude(&mut self, cell: usize) -> bool {
         let Some(found) = self.pivot(cell) else { return false };
         let last = self.count() - 1;
@@ -234,13 +236,13 @@ impl<W: Word> Space<W> {
         support
     }
 
-    /// The combination for each wanted cell: target and terms. The target of a copy is its number,
-    /// see [`Space::new`].
+    /// The combination for each wanted cell: target and terms. The target of a copy is its index as
+    /// [`Space::new`] defines it.
     pub(crate) fn combinations(&self) -> Vec<(CellIndex, Combination)> {
         (0..self.wanted.len()).map(|i| self.combination(i)).collect()
     }
 
-    /// The combination of fewest terms, of these the first cell's.
+    /// The combination with the fewest terms; among equals, that of the first cell.
     pub(crate) fn shortest(&self) -> Option<(CellIndex, Combination)> {
         let shortest = (0..self.wanted.len()).min_by_key(|&i| (W::weight(self.row(i)), self.wanted[i]))?;
         Some(self.combination(shortest))
@@ -264,7 +266,7 @@ pub(crate) struct DualSearch<W> {
     /// True if the whole space was searched, so that no repair is cheaper than `best` (or than the
     /// given limit).
     pub(crate) complete: bool,
-    /// A lower bound that holds in any case: the cells that no choice avoids.
+    /// A lower bound on the cost of every repair: the cost of the cells that no choice avoids.
     pub(crate) forced: u64,
 }
 
@@ -300,7 +302,7 @@ struct Walk<'p, W> {
 }
 
 impl<W: Word> Walk<'_, W> {
-    /// Walks all choices below this one; `false` if the nodes ran out.
+    /// Visits all choices below this one. Returns `false` if `nodes` is used up.
     ///
     /// `paid` are the cells that this branch has decided to read, at `cost`; neither they nor cells
     /// of price 0 are branched on again.

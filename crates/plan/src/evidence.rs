@@ -1,18 +1,18 @@
 //! Evidence for a tolerance: the facts by which an independent program can check it.
 //!
-//! Any t columns can be lost exactly if the equations, restricted to the cells of any t columns,
-//! have full rank. The evidence is one of two things:
+//! Any t columns can be lost if and only if the equations, restricted to the cells of each set of t
+//! columns, have full rank. The evidence has one of two forms:
 //!
-//! * **Sets.** For each set of t columns, in ascending order, as many equations as it has cells,
-//!   whose square matrix of coefficients on these cells is invertible. A set within a set that
-//!   survives survives.
+//! * **Sets.** For each set of t columns, in ascending order, as many equations as the set has
+//!   cells, whose square matrix of coefficients on these cells is invertible. A subset of a
+//!   survivable set is survivable.
 //! * **Cauchy.** Vectors u_i and v_j of two coordinates with 1 / g_ij = u_i . v_j for every
-//!   coefficient of the generator, no two u proportional and no two v: no minor is zero then, by
-//!   Cauchy's determinant ([`crate::cauchy`]).
+//!   coefficient of the generator, where no two u_i are proportional and no two v_j. By Cauchy's
+//!   determinant no minor is then zero ([`crate::cauchy`]).
 //!
-//! A codeword shows that t is not more: values, not all zero, of the cells of t + 1 columns that
-//! fit all equations with zeros everywhere else. Nobody who has lost these columns can tell it from
-//! a stripe of zeros.
+//! A codeword proves that t is not higher. It gives values, not all zero, to the cells of t + 1
+//! columns; with zeros in all other cells they satisfy every equation. If these columns are lost,
+//! its stripe cannot be distinguished from a stripe of zeros.
 //!
 //! Sets are found by elimination, vectors of Cauchy codes from inverses of the generator. The
 //! checker uses determinants and sums, and shares no code: `reference/check_certificate.py`.
@@ -23,7 +23,7 @@ use pantile_gf::{Echelon, Gf, Matrix, choose};
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// Reasons why any so many columns can be lost.
+/// Evidence that any set of a given number of columns can be lost.
 #[derive(Clone, Debug)]
 pub enum Evidence<'c> {
     /// Two coordinates for each parity, and for each data cell.
@@ -33,25 +33,26 @@ pub enum Evidence<'c> {
         /// v_j, data cell by data cell in user order.
         data: Vec<[Gf; 2]>,
     },
-    /// For each set of columns, ascending, the numbers of the equations: found one by one, and kept
-    /// nowhere.
+    /// For each set of columns, ascending, the indices of its equations. They are computed one set
+    /// at a time and not stored.
     Sets(Witnesses<'c>),
-    /// The sets have as many cells as there are equations: all of them, for every set.
+    /// Every set has as many cells as there are equations, so each set uses all equations.
     SquareSets,
 }
 
 /// Limits on the cost of evidence. They are checked before any work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvidenceLimits {
-    /// Sets of columns.
+    /// The most sets of columns.
     pub sets_most: u64,
-    /// Steps of about a nanosecond of one core: for the evidence, and again for the codeword.
+    /// The most steps, each of about a nanosecond of one core: once for the evidence, and once for
+    /// the codeword.
     pub work_most: u64,
-    /// Bytes that the numbers of the equations take as text.
+    /// The most bytes that the indices of the equations take as text.
     pub text_bytes_most: u64,
 }
 
-/// Values of cells that fit every equation with zeros everywhere else.
+/// Values of cells that satisfy every equation if all other cells are zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codeword {
     /// Columns of its cells, ascending.
@@ -65,26 +66,26 @@ pub struct Codeword {
 pub enum EvidenceError {
     /// More sets than were allowed.
     TooManySets {
-        /// Sets of so many columns.
+        /// The number of sets.
         have: u64,
         /// The most that were allowed.
         most: u64,
     },
     /// More work than was allowed.
     TooMuchWork {
-        /// Steps that suffice.
+        /// A number of steps that suffices.
         suffices: u64,
         /// The most that were allowed.
         most: u64,
     },
     /// More text than was allowed.
     TooLong {
-        /// Bytes that suffice.
+        /// A number of bytes that suffices.
         suffices: u64,
         /// The most that were allowed.
         most: u64,
     },
-    /// It was asked to end.
+    /// The caller ended the work.
     Ended,
     /// A set that does not survive.
     Fatal {
@@ -118,8 +119,9 @@ impl std::error::Error for EvidenceError {}
 /// Returns evidence that any `lost` columns can be lost. `goes_on` is called often; the work ends
 /// when it returns `false`.
 ///
-/// Errors: a limit that the evidence may not keep, and no theorem that decides the sets; a set that
-/// does not survive, here or when its turn comes. Cost: an elimination for each set, here or then.
+/// Errors: a limit that the evidence could exceed, where no theorem decides the sets; a fatal set,
+/// which is also reported while [`Witnesses`] are read. Cost: one elimination per set, here or
+/// while [`Witnesses`] are read.
 pub fn evidence<'c>(
     code: &'c Code,
     lost: usize,
@@ -144,7 +146,7 @@ pub fn evidence<'c>(
     let mut witnesses = Witnesses { code, sets: Sets::new(code.columns(), lost), goes_on };
     let count = code.equations().len();
     if (least, most) == (count, count) {
-        // Facts common to all sets are not written, but found.
+        // Each set uses all equations, so no list is stored; the sets are only tested.
         witnesses.try_for_each(|witness| witness.map(drop))?;
         return Ok(Evidence::SquareSets);
     }
@@ -155,21 +157,21 @@ pub fn evidence<'c>(
     Ok(Evidence::Sets(witnesses))
 }
 
-/// Steps of looking up a coefficient, and of keeping it.
+/// The steps of looking up and storing one coefficient.
 const LOOK_UP: u128 = 8;
 
-/// Steps of the elimination of one set of so many cells, at most: each equation is looked up and
-/// held against those that were chosen before.
+/// The most steps of the elimination of one set with `cells` cells: each equation is looked up and
+/// reduced by those chosen before.
 fn elimination(code: &Code, cells: usize) -> u128 {
     let cells = cells as u128;
     code.equations().len() as u128 * cells * (cells + LOOK_UP) + 1
 }
 
-/// Bytes of the numbers of the equations for all sets as JSON, at most.
+/// The most bytes that the indices of the equations take for all sets as JSON.
 fn text_bytes(code: &Code, lost: usize, sets: u64) -> u64 {
     const OF_A_SET: u128 = "[],".len() as u128;
     let number = code.equations().len().saturating_sub(1).to_string().len() as u128 + 1;
-    // Each column is in as many sets as there are smaller ones of the others.
+    // A column is in as many sets as there are sets of `lost - 1` other columns.
     let others = (code.columns() as u64).saturating_sub(1);
     let of_a_column = lost.checked_sub(1).map_or(0, |lost| choose(others, lost as u64));
     let cells: usize = (0..code.columns()).map(|column| code.rows(column)).sum();
@@ -178,7 +180,7 @@ fn text_bytes(code: &Code, lost: usize, sets: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Finds the equations of one set after the other. It ends after an error.
+/// An iterator that finds the equations of one set after the other. It ends after an error.
 #[derive(Clone)]
 pub struct Witnesses<'c> {
     code: &'c Code,
@@ -228,8 +230,8 @@ impl fmt::Debug for Witnesses<'_> {
     }
 }
 
-/// A codeword within some set of `lost` columns, the first that there is; `None` if all survive, or
-/// none was found within the limits or until `goes_on` said no.
+/// Returns a codeword within the first fatal set of `lost` columns. `None` if all sets survive, if
+/// the limits are reached first, or if `goes_on` returns `false`.
 pub fn codeword(
     code: &Code,
     lost: usize,
@@ -248,7 +250,7 @@ pub fn codeword(
         }
     };
     let found = if lost > code.columns() || choose(code.columns() as u64, lost as u64) > limits.sets_most {
-        // The first set will do where every set has more cells than there are equations.
+        // Where every set has more cells than there are equations, the first set has a codeword.
         of_set((0..lost.min(code.columns())).collect())
     } else {
         Sets::new(code.columns(), lost).try_for_each(of_set)
@@ -256,8 +258,8 @@ pub fn codeword(
     found.break_value().flatten()
 }
 
-/// Steps that [`of_kernel`] takes at most: one row more than there are equations is a sum of the
-/// others.
+/// The most steps that [`of_kernel`] takes: of one row more than there are equations, one is a sum
+/// of the others.
 fn kernel(code: &Code, columns: &[usize]) -> u128 {
     let cells = columns.iter().map(|&column| code.rows(column)).sum::<usize>();
     let count = code.equations().len();
@@ -265,8 +267,8 @@ fn kernel(code: &Code, columns: &[usize]) -> u128 {
     rows * length * (rows.div_ceil(2) + LOOK_UP)
 }
 
-/// 1 / g_ij = u_i . v_j: the difference to the first row's inverses is f_i times one row
-/// ([`crate::cauchy`]).
+/// Returns vectors with 1 / g_ij = u_i . v_j: each normalised row of inverses is the first one plus
+/// f_i times one common row ([`crate::cauchy`]).
 fn of_cauchy(generator: &Matrix) -> Evidence<'static> {
     let one_over = |i: usize, j: usize| Gf::ONE / generator.get(i, j);
     let inverse = |i: usize, j: usize| generator.get(i, 0) / generator.get(i, j);
@@ -284,12 +286,12 @@ fn cells_of(code: &Code, columns: &[usize]) -> Vec<CellIndex> {
     columns.iter().flat_map(|&column| code.column_cells(column)).collect()
 }
 
-/// Values of the cells of these columns that fit all equations, if there are any but zeros, and
-/// nobody ends the search.
+/// Returns values, not all zero, of the cells of these columns that satisfy all equations. `None`
+/// if there are none, or if the caller ends the search.
 fn of_kernel(code: &Code, columns: Vec<usize>, goes_on: &dyn Fn() -> bool) -> Option<Codeword> {
     let cells = cells_of(code, &columns);
-    // One row per cell: its coefficients, and which cells it is the sum of. A row that is
-    // eliminated to zero says how its cells add up to nothing.
+    // One row per cell: its coefficients, then the factors of the cells that were added to it. In a
+    // row that is eliminated to zero, these factors are the codeword.
     let count = code.equations().len();
     let mut rows: Vec<Vec<Gf>> = Vec::new();
     for (place, &cell) in cells.iter().enumerate() {
@@ -313,7 +315,7 @@ fn of_kernel(code: &Code, columns: Vec<usize>, goes_on: &dyn Fn() -> bool) -> Op
     None
 }
 
-/// All sets of so many of 0..n, ascending.
+/// An iterator over all sets of one size out of 0..n, ascending.
 #[derive(Clone, Debug)]
 struct Sets {
     n: usize,
@@ -394,7 +396,7 @@ mod tests {
         assert_eq!(whole(&code, 2, &few), Err(EvidenceError::TooManySets { have: 21, most: 20 }));
     }
 
-    /// A limit is never exceeded, and the error has the limit that suffices.
+    /// A limit is never exceeded, and the error states a limit that suffices.
     #[test]
     fn limits_are_asked_before_anything_is_spent() {
         for (spec, lost) in [("shec:6,4,3", 2), ("lrc:12,2,2", 3), ("dcode:7", 1)] {

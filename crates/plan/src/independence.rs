@@ -1,35 +1,36 @@
-//! Decides if a set of columns can be lost: if the vectors that its cells have in the equations are
-//! independent.
+//! Decides whether a set of columns can be lost: whether the vectors of its cells, their
+//! coefficients in the equations, are linearly independent.
 //!
-//! Two tests that answer alike; which is the cheaper depends on the code and is tried out, see
+//! Two tests give the same answer. Which is cheaper depends on the code and is measured, see
 //! [`Blocks::cheaper_test`]:
 //!
 //! * dense: an elimination that grows and shrinks by one column, so that sets with a common
 //!   beginning share its work;
-//! * sparse: a cell that is the only lost one of some equation is independent of all others and
-//!   goes out with that equation, again and again; only the rest, without such a cell, is
-//!   eliminated. In array codes and mirrored ones that is nothing or little, where the dense test
-//!   would carry thousands of equations.
+//! * sparse: a cell that is the only lost one of some equation is independent of all others. It is
+//!   removed together with that equation, repeatedly; only the rest is eliminated. In array codes
+//!   and mirrors little or nothing is left, where the dense test would handle thousands of
+//!   equations.
 //!
-//! Both count their work in steps of about a nanosecond, so that a limit of work does not depend on
+//! Both count their work in steps of about a nanosecond, so that a limit on work does not depend on
 //! the machine.
 
 use pantile_code::{CellIndex, Code, Placement};
 use pantile_gf::{Gf, Matrix};
 
-/// For each column the vectors that its cells have in the equations.
+/// For each column, the vectors of its cells: their coefficients in the equations.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     equations: usize,
     is_xor: bool,
-    /// Entries per vector: equations, or machine words of 64 of them.
+    /// The vectors by column and row, with one entry per equation. A code of XORs has `bits`
+    /// instead, with one bit per equation.
     columns: Vec<Vec<Vec<Gf>>>,
     bits: Vec<Vec<Vec<u64>>>,
     /// The cells of column c are `offsets[c] .. offsets[c + 1]`.
     offsets: Vec<u32>,
-    /// For each cell the equations that it stands in.
+    /// For each cell, the equations that contain it, with its coefficients.
     touching: Vec<Vec<(u32, Gf)>>,
-    /// Data columns 0..this carry data only.
+    /// The columns 0..`data_columns` contain data only.
     data_columns: usize,
 }
 
@@ -79,12 +80,13 @@ impl Blocks {
         (self.offsets[column + 1] - self.offsets[column]) as usize
     }
 
-    /// The test that costs less per set in a walk over sets of so many columns, and its cost: the
-    /// mean over a few sets drawn from a fixed seed; none if no set was done in `most` steps, half
-    /// of them for each test. Beside it the steps that were taken to find out.
+    /// Returns the test that costs less per set in a walk over sets of `lost` columns, with its
+    /// cost. The cost is the mean over a few sets drawn with a fixed seed. The result is `None` if
+    /// no set was decided within `most` steps, half of them for each test. The second value is the
+    /// number of steps that this measurement took.
     pub(crate) fn cheaper_test(&self, lost: usize, most: u64) -> (Option<(TestKind, u64)>, u64) {
         const SETS: u64 = 8;
-        // One set says enough where a set is that much work.
+        // If one set takes this many steps, no second set is measured.
         const WORK_MOST: u64 = 50_000_000;
         let (limit, mut work) = (most / 2, 0);
         let mut cost = |kind: TestKind| {
@@ -101,7 +103,7 @@ impl Blocks {
                         break;
                     }
                 }
-                // A walk shares all but the last column with the set before it.
+                // In a walk a set shares all but its last column with the set before it.
                 if test.work() > limit {
                     break;
                 }
@@ -148,8 +150,8 @@ impl Blocks {
     }
 
     /// The number of data columns, if they are the powers of one block-diagonal matrix and parity
-    /// columns are unit blocks: then any set of columns and the same set with all data columns
-    /// shifted survive alike.
+    /// columns are unit blocks. A set of columns is then survivable exactly if it is with all its
+    /// data columns shifted.
     pub(crate) fn shiftable(&self) -> Option<usize> {
         let k = self.data_columns;
         if self.is_xor || k < 3 || k == self.count() {
@@ -161,7 +163,7 @@ impl Blocks {
         if !even || rows == 0 {
             return None;
         }
-        // The block of a column in one parity: rows x rows, transposed alike everywhere.
+        // The block of a column in one parity: rows x rows, transposed in every column.
         let block = |column: usize, parity: usize| {
             Matrix::from_fn(rows, rows, |e, r| self.columns[column][r][parity * rows + e])
         };
@@ -188,21 +190,21 @@ impl Blocks {
     }
 }
 
-/// Which test.
+/// The kind of test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TestKind {
     Dense,
     Sparse,
 }
 
-/// A set of columns that grows and shrinks at its end, and whether it may be lost.
+/// A test of a set of columns that grows and shrinks at its end: whether the set can be lost.
 pub(crate) enum Test<'b> {
     Dense(Dense<'b>),
     Sparse(Sparse<'b>),
 }
 
 impl Test<'_> {
-    /// The present end, for [`Test::truncate`].
+    /// The present end of the set, for [`Test::truncate`].
     pub(crate) fn mark(&self) -> usize {
         match self {
             Test::Dense(dense) => dense.bytes.len() + dense.bits.len(),
@@ -225,8 +227,8 @@ impl Test<'_> {
         self.truncate(0);
     }
 
-    /// Adds a column to a survivable set; `false` if the loss is then fatal, and the caller goes
-    /// back to a mark.
+    /// Adds a column to a survivable set; Returns `false` if the set is then fatal; the caller must
+    /// then truncate to a mark.
     pub(crate) fn push(&mut self, column: usize) -> bool {
         match self {
             Test::Dense(dense) => dense.add(column),
@@ -237,8 +239,7 @@ impl Test<'_> {
         }
     }
 
-    /// The length of the shortest beginning of `order` that is fatal, `None` if all of it may be
-    /// lost.
+    /// The length of the shortest fatal prefix of `order`, `None` if all of it can be lost.
     ///
     /// The first `known` columns are known to be survivable.
     pub(crate) fn first_fatal(&mut self, order: &[usize], known: usize) -> Option<usize> {
@@ -251,7 +252,8 @@ impl Test<'_> {
                     sparse.set.extend_from_slice(&order[..length]);
                     sparse.survives(&[])
                 };
-                // Whatever contains a fatal set is fatal, so the lengths can be halved.
+                // A set that contains a fatal set is fatal, so the shortest fatal length is found
+                // by bisection.
                 let (mut good, mut bad) = (known.min(order.len()), order.len() + 1);
                 while bad - good > 1 {
                     let middle = usize::midpoint(good, bad);
@@ -262,7 +264,7 @@ impl Test<'_> {
         }
     }
 
-    /// Ends every elimination after so many steps; a set then has no result.
+    /// Limits the work to `most` steps; an elimination that reaches the limit gives no result.
     pub(crate) fn limit(&mut self, most: u64) {
         match self {
             Test::Dense(dense) => dense.work_most = most,
@@ -270,7 +272,7 @@ impl Test<'_> {
         }
     }
 
-    /// Steps so far.
+    /// The steps taken so far.
     pub(crate) fn work(&self) -> u64 {
         match self {
             Test::Dense(dense) => dense.work,
@@ -294,7 +296,7 @@ impl Placed<'_> {
         self.marks.len() / self.turns.len()
     }
 
-    /// Takes back the devices from this number on.
+    /// Removes the devices added after `mark`.
     pub(crate) fn truncate(&mut self, mark: usize) {
         let first = mark * self.turns.len();
         if first < self.marks.len() {
@@ -308,15 +310,14 @@ impl Placed<'_> {
         self.truncate(0);
     }
 
-    /// Adds a device to a survivable set; `false` if the loss is then fatal, and the caller goes
-    /// back to a mark.
+    /// Adds a device to a survivable set; Returns `false` if the set is then fatal; the caller must
+    /// then truncate to a mark.
     pub(crate) fn push(&mut self, device: usize) -> bool {
         self.marks.extend(self.turns.iter().map(|(_, test)| test.mark()));
         self.turns.iter_mut().all(|(columns, test)| test.push(columns[device]))
     }
 
-    /// The length of the shortest beginning of `order` that is fatal, `None` if all of it may be
-    /// lost.
+    /// The length of the shortest fatal prefix of `order`, `None` if all of it can be lost.
     ///
     /// The first `known` devices are known to be survivable.
     pub(crate) fn first_fatal(&mut self, order: &[usize], known: usize) -> Option<usize> {
@@ -331,13 +332,13 @@ impl Placed<'_> {
         first
     }
 
-    /// Steps so far.
+    /// The steps taken so far.
     pub(crate) fn work(&self) -> u64 {
         self.turns.iter().map(|(_, test)| test.work()).sum()
     }
 }
 
-/// Work per column besides its arithmetic.
+/// The steps per column besides its arithmetic.
 const COLUMN_WORK: u64 = 20;
 
 /// An elimination that can be undone, in bits or in bytes.
@@ -397,37 +398,39 @@ fn add_bytes(basis: &mut Vec<(usize, Vec<Gf>)>, vector: &[Gf], work: &mut u64) -
     true
 }
 
-/// Set that is decided from scratch each time, from the few equations that contain its cells.
+/// A set that each test decides from scratch, from the few equations that contain its cells.
 pub(crate) struct Sparse<'b> {
     blocks: &'b Blocks,
     set: Vec<usize>,
-    /// For each equation the number of its lost cells and the XOR of their numbers: of a single
-    /// one, its number.
+    /// For each equation, the number of its lost cells and the XOR of their indices; for a single
+    /// lost cell that is its index.
     unknown: Vec<(u32, u32)>,
-    /// The equations that some lost cell stands in.
+    /// The equations that contain a lost cell.
     touched: Vec<u32>,
     /// Equations that had one lost cell when they were noted.
     alone: Vec<u32>,
-    /// True if a lost cell was eliminated with an equation of its own.
+    /// For each cell, true if it was removed together with an equation.
     is_out: Vec<bool>,
     work: u64,
     work_most: u64,
 }
 
 impl Sparse<'_> {
-    /// Returns true if these columns can be lost but for some cells, which are in order.
+    /// Returns true if these columns can be lost except for the cells in `kept`, which are in
+    /// ascending order.
     pub(crate) fn survives_but(&mut self, columns: &[usize], kept: &[CellIndex]) -> bool {
         self.set.clear();
         self.set.extend_from_slice(columns);
         self.survives(kept)
     }
 
-    /// Steps so far.
+    /// The steps taken so far.
     pub(crate) fn work(&self) -> u64 {
         self.work
     }
 
-    /// Returns true if the set can be lost but for some cells, which are in order.
+    /// Returns true if the set can be lost except for the cells in `kept`, which are in ascending
+    /// order.
     fn survives(&mut self, kept: &[CellIndex]) -> bool {
         let (blocks, unknown) = (self.blocks, &mut self.unknown);
         let is_lost = |&cell: &u32| kept.is_empty() || kept.binary_search(&CellIndex(cell)).is_err();
@@ -469,8 +472,7 @@ impl Sparse<'_> {
     fn are_independent(&mut self, rest: &[u32]) -> bool {
         let mut open = 0;
         for &equation in &self.touched {
-            // From here on the second number is the place of the equation among those that are
-            // left.
+            // From here on `unknown.1` is the index of the equation among the remaining ones.
             let unknown = &mut self.unknown[equation as usize];
             if unknown.0 > 0 {
                 unknown.1 = open;
@@ -505,9 +507,9 @@ impl Sparse<'_> {
     }
 }
 
-/// The first `length` columns of the order that the seed and the number of the draw give.
+/// Returns the first `length` columns of the random order that `seed` and `draw` determine.
 ///
-/// All of its beginnings of one length are drawn evenly from the sets of that size.
+/// Each prefix is drawn uniformly from the sets of its size.
 pub(crate) fn random_order(columns: usize, length: usize, seed: u64, draw: u64) -> Vec<usize> {
     let mut state = seed ^ splitmix(draw.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut order: Vec<usize> = (0..columns).collect();
@@ -562,7 +564,7 @@ mod tests {
                 let order = random_order(code.columns(), code.columns(), 5, draw);
                 let first = dense.first_fatal(&order, 0);
                 assert_eq!(first, sparse.first_fatal(&order, 0), "{spec} {order:?}");
-                // Column by column, as a walk does, with steps back in between.
+                // Column by column, as a walk does, with removals in between.
                 for test in [&mut dense, &mut sparse] {
                     test.clear();
                     for (i, &column) in order.iter().enumerate() {

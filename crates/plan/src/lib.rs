@@ -4,21 +4,21 @@
 //! know its family:
 //!
 //! * [`Planner::recover`]: the cheapest reads that yield the wanted cells while others are lost,
-//!   with the combination for each, and how good "cheapest" is;
-//! * [`Planner::way_out`]: after a refusal: the columns that would have to come back;
+//!   with the combination for each, and whether they are proven to be the cheapest;
+//! * [`Planner::way_out`]: after a refusal, the lost columns that would have to return;
 //! * [`Planner::encode`]: the parity cells from the data;
-//! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
-//! * [`prove()`], [`Survivors`]: which sets of lost columns are survivable, or of devices that hold
-//!   them by a placement, counted exactly, with witnesses;
-//! * [`SetTally`]: which sets of things that fail together, such as disks, are survivable, by
-//!   trial;
+//! * [`Planner::update`]: the cheapest way to update parity on a small write;
+//! * [`prove()`], [`Survivors`]: which sets of lost columns, or of devices that hold columns by a
+//!   placement, are survivable; counted exactly, with witnesses;
+//! * [`SetTally`]: which sets of failure units, such as disks, are survivable, by trial;
 //! * [`usual_placement()`]: the default placement of a volume;
-//! * [`evidence()`], [`codeword()`]: facts that let others check a tolerance, and its limit;
-//! * [`Locator`]: the wrong columns, from equations whose sums are not zero;
+//! * [`evidence()`], [`codeword()`]: evidence with which an independent program can check a
+//!   tolerance, and that it is not higher;
+//! * [`Locator`]: locates wrong columns from equations whose sums are not zero;
 //! * [`search_fourth_generators`]: better generators for RAIDq's fourth parity.
 //!
-//! Deliberately not here: bytes, time, CPU features. A plan holds for every byte of an element
-//! alike.
+//! Deliberately not here: bytes, time, CPU features. A plan is the same for every byte of an
+//! element.
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -1,55 +1,55 @@
-//! Search for wrong columns: those that explain the equations whose sums are not zero.
+//! Search for wrong columns: those that explain why some equations do not sum to zero.
 //!
-//! Read every column that is there and form the *checks*: combinations of the equations that
-//! contain no erased cell. On an intact stripe every check is zero. If columns E are wrong, the
+//! Every available column is read, and the *checks* are computed: combinations of the equations
+//! without an erased cell. On an intact stripe every check is zero. If columns E are wrong, the
 //! check values (the syndrome) of a byte are in the space spanned by the contributions of the cells
-//! of E to the checks. So E explains a syndrome exactly when the syndrome lies in that space, and
-//! the question is which small E do.
+//! of E to the checks. So E explains a syndrome exactly when the syndrome is in that space. The
+//! search looks for small sets E that do.
 //!
 //! With column distance d (any d - 1 columns can be lost) and f erased columns, any two
 //! explanations of at most e columns each, 2e + f <= d - 1, are the same: the answer is unique and
-//! certain. Beyond that an answer can still be unique, but a different set of the same size, on
-//! other bytes, could have looked the same. Such an answer is reported as not certain, and is
-//! repaired only if the caller asks for it.
+//! certain. Beyond that an answer can still be unique, but another set of the same size, with other
+//! wrong bytes, could have given the same syndrome. Such an answer is reported as not certain, and
+//! is repaired only if the caller asks for it.
 //!
-//! The search is per syndrome, that is per byte; callers that work on long buffers search once per
-//! stretch and check the answer on every byte with [`Locator::residual`], which is as cheap as
+//! The search is per syndrome, that is, per byte. Callers with long buffers search once per stretch
+//! of bytes and check the answer on every byte with [`Locator::residual`], which costs as much as
 //! encoding.
 //!
 //! # How likely is a mistake
 //!
-//! "At most e columns are wrong" is an assumption. More columns may be wrong, and look like fewer:
-//! of rs:4+2 a pair of wrong columns looks like one other column at one byte in 64. One byte
-//! therefore proves little, and a stretch of bytes that one set explains proves more the longer it
-//! is. Let
+//! "At most e columns are wrong" is an assumption. More columns may be wrong and look like fewer:
+//! in rs:4+2 a pair of wrong columns looks like one other column at one byte in 64. So one byte
+//! proves little; the longer a stretch of bytes that one set explains, the more it proves. Let
 //!
-//! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f the rest of it;
-//! * H be an explanation of e <= s / 2 columns, T the columns that are wrong in truth, n those of
-//!   which cells are read;
-//! * the mistake be that H explains a byte at which a column outside H is wrong.
+//! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f the remaining
+//!   tolerance;
+//! * H be an explanation of e <= s / 2 columns, T the columns that are really wrong, n the number
+//!   of columns whose cells are read;
+//! * a mistake mean that H explains a byte at which a column outside H is wrong.
 //!
-//! The cells of any s columns that have none erased are independent in the checks, also beside
-//! columns of which some are erased. So if H explains an error of T, then T has at least s + 1 - e
-//! columns outside H of which no cell is erased: fewer would be independent of H and contribute
-//! something that H does not. Choose s - e of them, and fix the errors of all other columns. The
-//! cells of the chosen columns and of H are independent, so at most one choice of values in the
-//! chosen columns makes the rest of the syndrome fall into the space of H. If each of the chosen
-//! columns has, in at least one of its cells, a value that is equally likely to be any of the 255
-//! that are not zero, and independent of the others, the chance is at most
+//! The cells of any s columns without erased cells are independent in the checks, even together
+//! with columns of which some cells are erased. So if H explains an error of T, then T has at least
+//! s + 1 - e columns outside H without an erased cell: the cells of fewer would be independent of
+//! H, and H could not explain their contribution. Choose s - e of them, and fix the errors of all
+//! other columns. The cells of the chosen columns and of H are independent, so at most one choice
+//! of values in the chosen columns makes the rest of the syndrome fall into the space of H. If each
+//! of the chosen columns has, in at least one of its cells, a value that is equally likely to be
+//! any of the 255 that are not zero, and independent of the others, the chance is at most
 //!
 //! ```text
 //! 255^-(s - e) for one H at one byte,   C(n, e) * 255^-((s - e) * b) for any H at b bytes.
 //! ```
 //!
-//! s - e is the number of redundant equations: those that are left when e columns are located. For
-//! MDS codes of one row and the smallest larger error, s + 1 - e columns, it is attained but for
-//! the first factor: H must then lie outside T, which leaves C(n - (s + 1 - e), e) choices. For
-//! rs:4+2, s = 2 and e = 1, that is 4 * 255^-b. The tests count all such errors of one byte, and
-//! draw those of some bytes.
+//! s - e is the number of redundant equations: those that remain when e columns are located. For
+//! MDS codes of one row and the smallest larger error, s + 1 - e columns, the bound is reached
+//! except for the first factor: H must then be outside T, which leaves C(n - (s + 1 - e), e)
+//! choices. For rs:4+2, s = 2 and e = 1, that is 4 * 255^-b. The tests count all such errors of one
+//! byte, and sample those of several bytes.
 //!
-//! The bound does not cover errors that depend on each other. Two data blocks of equal coefficients
-//! in a parity that were exchanged cancel in it at every byte, and can look like one wrong column
-//! however long they are.
+//! The bound does not cover errors that depend on each other. Example: if two data blocks with
+//! equal coefficients in a parity were exchanged, their errors cancel in that parity at every byte.
+//! They can look like one wrong column, whatever their length.
 
 use crate::{CellSet, Combination, PlanError};
 use pantile_code::{CellIndex, Code};
@@ -58,7 +58,7 @@ use pantile_gf::Gf;
 /// The answer for one syndrome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Explanation {
-    /// Every check is zero.
+    /// Every check is zero: no column is wrong.
     Clean,
     /// Exactly one smallest set of columns explains it.
     Located {
@@ -83,7 +83,7 @@ pub enum Explanation {
 #[derive(Clone, Debug)]
 struct Block {
     column: usize,
-    /// Its cells read, each with its coefficient in every check.
+    /// The cells of the column that are read, each with its coefficient in every check.
     cells: Vec<(CellIndex, Vec<Gf>)>,
 }
 
@@ -94,27 +94,27 @@ pub type CheckCombination = Vec<(usize, Gf)>;
 #[derive(Clone, Debug)]
 pub struct Locator {
     code: Code,
-    /// Each check as terms over the cells read.
+    /// The terms of each check, over the cells that are read.
     checks: Vec<Combination>,
-    /// Only columns with cells read.
+    /// The columns of which cells are read.
     blocks: Vec<Block>,
     errors_certain: usize,
-    /// Number of columns that can be lost beside those with erased cells.
+    /// The number of columns that can be lost besides those with erased cells.
     spare: usize,
 }
 
-/// Products of two symbols that a search for wrong columns may cost ([`Locator::explain`]). All
-/// triples of 256 columns with 56 checks take half of it; without a bound the sets of 28 of these
-/// would take for ever.
+/// The most products of two symbols that a search for wrong columns takes ([`Locator::explain`]).
+/// All triples of 256 columns with 56 checks take half of it. Sets of 28 of these columns would
+/// take forever without a bound.
 pub const SEARCH_PRODUCTS_MOST: u64 = 1 << 28;
 
-/// Least evidence for a repair without request: the chance of a mistake is at most one in 2 to this
-/// power.
+/// The least evidence for an automatic repair, in bits: the chance of a mistake is at most one in 2
+/// to this power.
 pub const EVIDENCE_BITS_LEAST: u32 = 40;
 
 impl Locator {
-    /// A locator for stripes of `code` of which `erased` cannot be read, any `tolerance` columns of
-    /// which may be lost.
+    /// Returns a locator for stripes of `code` whose `erased` cells cannot be read. Any `tolerance`
+    /// columns of the code can be lost.
     ///
     /// Errors: `erased` is a set of another code.
     /// Cost: one elimination of equations x cells.
@@ -174,7 +174,7 @@ impl Locator {
         &self.code
     }
 
-    /// The checks: each a combination of cells read that is zero on an intact stripe.
+    /// The checks: combinations of the cells that are read, each zero on an intact stripe.
     pub fn checks(&self) -> &[Combination] {
         &self.checks
     }
@@ -188,8 +188,8 @@ impl Locator {
     /// fail a check. A larger error explains them by chance with a probability of at most 2 to the
     /// power of minus this; the number is rounded down. The head of this module derives it.
     ///
-    /// Zero beyond [`Locator::errors_certain`], where other sets of the size exist that explain as
-    /// much.
+    /// Zero beyond [`Locator::errors_certain`], where other sets of the same size can explain the
+    /// same bytes.
     pub fn evidence_bits(&self, columns: usize, bytes: usize) -> u32 {
         if columns == 0 || columns > self.errors_certain {
             return 0;
@@ -209,11 +209,11 @@ impl Locator {
         self.explain_within(syndrome, &mut { SEARCH_PRODUCTS_MOST })
     }
 
-    /// Works like [`Locator::explain`], with a limit on products that many syndromes share; the
-    /// used ones are subtracted. Single columns are always tried.
+    /// Works like [`Locator::explain`], with a limit on products that calls for several syndromes
+    /// share; the products of this call are subtracted from it. Single columns are always tried.
     ///
-    /// A search that is cut short returns its finding, which is as certain as always, or
-    /// [`Explanation::Unlocatable`].
+    /// A search that reaches the limit returns what it has found, with `certain` as in a complete
+    /// search, or [`Explanation::Unlocatable`].
     pub fn explain_within(&self, syndrome: &[Gf], products_left: &mut u64) -> Explanation {
         assert_eq!(syndrome.len(), self.checks.len(), "one value per check");
         if syndrome.iter().all(|s| s.is_zero()) {
@@ -246,8 +246,8 @@ impl Locator {
         Explanation::Unlocatable
     }
 
-    /// Combinations of the checks that are zero exactly where the given columns explain the
-    /// syndrome.
+    /// Combinations of the checks whose values are all zero exactly where the given columns explain
+    /// the syndrome.
     ///
     /// Each is a list of (check, coefficient).
     pub fn residual(&self, columns: &[usize]) -> Vec<CheckCombination> {
@@ -265,8 +265,8 @@ impl Locator {
         rows.iter().map(|row| sparse(row)).collect()
     }
 
-    /// Returns the error that was added to each cell of the given columns, as a combination of the
-    /// checks.
+    /// Returns the error of each cell of the given columns, to be added to it, as a combination of
+    /// the checks.
     ///
     /// `None` if the columns' cells are not independent in the checks, so that their values are not
     /// determined.
@@ -284,7 +284,7 @@ impl Locator {
                 let factor = value(row, vector);
                 row.iter_mut().zip(&pivot).for_each(|(x, &y)| *x += factor * y);
             }
-            // The pivot must ignore the vectors before it.
+            // The pivot must be zero on the vectors before it.
             for (j, earlier) in vectors[..i].iter().enumerate() {
                 let factor = value(&pivot, earlier);
                 let other = pivots[j].clone();
@@ -313,7 +313,7 @@ fn sparse(row: &[Gf]) -> CheckCombination {
     row.iter().enumerate().filter(|(_, c)| !c.is_zero()).map(|(i, &c)| (i, c)).collect()
 }
 
-/// A search for sets of columns, as far as it has come.
+/// The state of a search for sets of columns.
 struct Search<'w> {
     chosen: Vec<usize>,
     found: Vec<Vec<usize>>,
@@ -321,11 +321,11 @@ struct Search<'w> {
 }
 
 impl Search<'_> {
-    /// Finds the sets of exactly `size` more columns that explain the rest of a syndrome. Stops at
-    /// two sets, and with `false` if no products are left.
+    /// Finds the sets of exactly `size` more columns that explain the rest of a syndrome. Stops
+    /// when two sets are found. Returns `false` if no products are left.
     ///
-    /// Choosing a column removes its vectors from everything: from the rest of the syndrome and
-    /// from the columns after it.
+    /// When a column is chosen, its vectors are eliminated from the rest of the syndrome and from
+    /// the later columns.
     fn sets_that_explain(&mut self, columns: &[(usize, Vec<Vec<Gf>>)], syndrome: &[Gf], size: usize) -> bool {
         for (i, (column, block)) in columns.iter().enumerate() {
             if self.found.len() >= 2 {
@@ -334,7 +334,7 @@ impl Search<'_> {
             let later = &columns[i + 1..];
             let reduced =
                 if size == 1 { 1 } else { 1 + later.iter().map(|(_, block)| block.len()).sum::<usize>() };
-            // Single vectors are compared as far as they agree, which is not far.
+            // Single vectors are compared up to the first difference, which comes early.
             let products = if size == 1 && block.len() == 1 { 1 } else { block.len() * syndrome.len() };
             let Some(left) = self.products_left.checked_sub((reduced * products) as u64) else {
                 return false;
@@ -350,7 +350,7 @@ impl Search<'_> {
                 let pivots = echelon(block);
                 let mut rest = syndrome.to_vec();
                 reduce(&pivots, &mut rest);
-                // A zero rest would be an explanation by fewer columns, which was searched for
+                // If the rest is zero, fewer columns explain the syndrome; that size was searched
                 // before.
                 if rest.iter().any(|x| !x.is_zero()) {
                     let later: Vec<(usize, Vec<Vec<Gf>>)> = later

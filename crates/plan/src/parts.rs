@@ -1,19 +1,20 @@
-//! Recovery from parts of columns, where the construction of a code says which
-//! ([`pantile_code::PartialRepair`]), and from whole columns beside it.
+//! Recovery from parts of columns, which the construction of a code names
+//! ([`pantile_code::PartialRepair`]), or from whole columns of such a code.
 //!
 //! Codes that couple the planes of their columns (Clay) repair one column from a few rows of each
 //! of the others. No search over hundreds of coupled equations finds these rows, so the code names
-//! them. The names are only a hint. The plan comes from an elimination over the equations of these
-//! rows; if they do not yield the wanted cells, this solver has no plan.
+//! them. The named rows are only a hint. The plan comes from an elimination over the equations of
+//! these rows; if they do not yield the wanted cells, this solver has no plan.
 //!
 //! Three ways are tried, and the cheapest is the plan:
 //!
-//! * single equations that lack one cell: for a few cells that are lost;
-//! * the rows that the code names, of the cheapest columns that it allows: for cells of one column;
-//! * any k whole columns of a code that claims to be MDS: for more.
+//! * single equations that lack one cell: for a few lost cells;
+//! * the rows that the code names, in the cheapest columns that it allows: for lost cells of one
+//!   column;
+//! * any k whole columns of a code that claims to be MDS: for lost cells of several columns.
 //!
-//! The lower bound is that of the cut. In an MDS code, k - 1 - j whole columns leave 1 + j of the
-//! wanted columns undetermined. So any n - (k - 1 - j) of n columns must yield as much.
+//! The lower bound is the cut-set bound. In an MDS code, k - 1 - j whole columns leave 1 + j of the
+//! wanted columns undetermined. So any n - (k - 1 - j) of n columns must supply that part.
 
 use crate::chain::Progress;
 use crate::dual::Space;
@@ -29,11 +30,11 @@ struct PartRecovery {
 }
 
 impl Planner {
-    /// Solver 5. `None` if the code names no parts, or these and whole columns do not yield all
-    /// that is missing.
+    /// Solver 5. `None` if the code names no parts, or if neither these nor whole columns yield all
+    /// missing cells.
     ///
-    /// Cost: eliminations over the equations of the rows that are named, or where whole columns are
-    /// read over all.
+    /// Cost: eliminations over the equations of the named rows; over all equations where whole
+    /// columns are read.
     pub(crate) fn by_parts(
         &self,
         request: &Request<'_>,
@@ -138,7 +139,7 @@ impl Planner {
         self.by_elimination(code.equations().iter(), &unread, missing, direct, price)
     }
 
-    /// The missing cells from these equations, with none of the unread ones.
+    /// Computes the missing cells from these equations, without the cells in `unread`.
     fn by_elimination<'e>(
         &self,
         equations: impl Iterator<Item = &'e Equation>,

@@ -1,11 +1,11 @@
-//! A plan: the cells to read, and the sum of each output.
+//! A plan: the cells to read, and the sum that yields each output.
 
 use crate::{CellSet, Costs};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 use std::fmt;
 
-/// A sum of coefficient times cell: no coefficient is zero, no cell stands twice.
+/// A sum of coefficient times cell: no coefficient is zero, no cell occurs twice.
 pub type Combination = Vec<(CellIndex, Gf)>;
 
 /// One combination: target = sum of coefficient * cell.
@@ -13,7 +13,7 @@ pub type Combination = Vec<(CellIndex, Gf)>;
 pub struct Step {
     /// The cell that is computed.
     pub target: CellIndex,
-    /// Over cells that were read or computed by an earlier step.
+    /// The sum, over cells that are read or computed by an earlier step.
     pub terms: Combination,
 }
 
@@ -37,9 +37,9 @@ pub enum Optimality {
 pub struct Plan {
     /// The cells to read, ascending.
     pub reads: Vec<CellIndex>,
-    /// The combinations, in an order in which they can be done.
+    /// The combinations, in an order in which they can be computed.
     pub steps: Vec<Step>,
-    /// The wanted cells, as they were asked for.
+    /// The wanted cells, in the order of the request.
     pub outputs: Vec<CellIndex>,
     /// The sum of the costs of the reads.
     pub cost: u64,
@@ -48,27 +48,28 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Cells read from each column.
+    /// The number of cells read from each column.
     pub fn reads_per_column(&self, code: &Code) -> Vec<usize> {
         let mut reads = vec![0; code.columns()];
         self.reads.iter().for_each(|&cell| reads[code.column_of(cell)] += 1);
         reads
     }
 
-    /// Additions of one element to another (XORs, in a code whose coefficients are all 1).
+    /// The number of additions of one element to another (XORs, in a code whose coefficients are
+    /// all 1).
     pub fn additions(&self) -> usize {
         self.steps.iter().map(|step| step.terms.len().saturating_sub(1)).sum()
     }
 
-    /// Multiplications of an element by a coefficient other than 1.
+    /// The number of multiplications of an element by a coefficient other than 1.
     pub fn multiplications(&self) -> usize {
         self.steps.iter().flat_map(|step| &step.terms).filter(|(_, c)| *c != Gf::ONE).count()
     }
 
     /// True if the plan keeps its invariants and every step follows from the equations of the code.
     ///
-    /// Cost: every step is expanded to the data cells through the generator; for tests and for
-    /// `explain`.
+    /// Cost: every step is expanded to the data cells through the generator. Meant for tests and
+    /// for `explain`..
     pub fn is_sound(&self, code: &Code, lost: &CellSet) -> bool {
         let generator = code.generator();
         let mut row_of = vec![usize::MAX; code.cell_count()];
@@ -110,18 +111,18 @@ impl Plan {
     }
 }
 
-/// The wanted cells do not follow from the surviving cells.
+/// An error: the wanted cells cannot be computed from the surviving cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRecoverable {
     /// The lost cells.
     pub lost: CellSet,
-    /// The columns that they are of, ascending.
+    /// The columns that have lost cells, ascending.
     pub columns: Vec<usize>,
-    /// Any so many columns can be lost, by the claim of the code.
+    /// The tolerance that the code claims.
     pub tolerance: usize,
     /// Wanted cells that cannot be computed.
     pub unrecoverable: Vec<CellIndex>,
-    /// Number of the lost cells that the equations determine independently.
+    /// The number of lost cells that the equations can determine.
     pub rank: usize,
 }
 
@@ -156,7 +157,7 @@ impl fmt::Display for NotRecoverable {
     }
 }
 
-/// "columns 0, 2 and 5 have", the first few of them.
+/// Writes for example "columns 0, 2 and 5 have"; of many columns only the first few.
 fn write_columns(out: &mut fmt::Formatter<'_>, columns: &[usize]) -> fmt::Result {
     const NAMED: usize = 12;
     match columns {
@@ -183,36 +184,36 @@ pub enum PlanError {
     NotRecoverable(NotRecoverable),
     /// A set of cells was made for another code.
     OtherCode {
-        /// Cells of its code.
+        /// The number of cells of the set's code.
         have: usize,
-        /// Cells of the planner's code.
+        /// The number of cells of the planner's code.
         need: usize,
     },
     /// The code lacks a cell.
     NoSuchCell {
         /// The cell that was named.
         cell: usize,
-        /// Cells of the code.
+        /// The number of cells of the code.
         cells: usize,
     },
     /// The code lacks a column.
     NoSuchColumn {
         /// The column that was named.
         column: usize,
-        /// Columns of the code.
+        /// The number of columns of the code.
         columns: usize,
     },
-    /// A cell stands more than once in the list of wanted ones.
+    /// A cell occurs more than once in the list of wanted cells.
     WantedTwice {
         /// The cell.
         cell: usize,
     },
-    /// A column is wanted from the others and not lost.
+    /// A column that must be recovered from the others is not lost.
     NotLost {
         /// The column.
         column: usize,
     },
-    /// A parity cell stands in the list of written ones.
+    /// A parity cell occurs in the list of written cells.
     ParityWritten {
         /// The cell.
         cell: usize,

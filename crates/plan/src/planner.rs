@@ -1,24 +1,24 @@
 //! Recovery plans.
 //!
-//! Five solvers; each is general, none asks for the family:
+//! There are five solvers. None depends on the family of the code:
 //!
-//! 1. One row per column and a code that claims to be MDS: any k surviving cells do, fewer never
-//!    do, so the k cheapest are exact, and only an m x m system is solved.
+//! 1. One row per column and a code that claims to be MDS: any k surviving cells are enough and
+//!    fewer never are, so the k cheapest are exact, and only an m x m system is solved.
 //! 2. Along the code's own sparse equations ([`crate::chain`]): fast at any size, few additions.
 //! 3. Over all equations of the code ([`crate::dual`]): exact where its search ends within the
-//!    effort allowed, which it does for codes of one row and small array codes.
-//! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as
-//!    it has equations, where single equations do not yield all of them.
-//! 5. From the rows that a code itself names, and from whole columns ([`crate::parts`]): of codes
-//!    that say how a column follows from parts of others. Their result is the plan.
+//!    allowed effort, as for codes of one row and small array codes.
+//! 4. By an elimination over bits ([`crate::bits`]): for a code of XORs that lost as many cells as
+//!    it has equations, if single equations do not yield all lost cells.
+//! 5. From the rows that a code itself names, and from whole columns ([`crate::parts`]): for codes
+//!    that say how parts of other columns yield a column. For these its result is the plan.
 //!
-//! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations,
-//! every plan reads the same, and nothing is searched. Then 2 computes each cell from an equation
-//! that lacks only it. If combinations are needed, the plan is 4, or for a code of products 2 with
-//! combinations.
+//! Otherwise the cheaper result of 2 and 3 is the plan. If as many cells are lost and wanted as
+//! there are equations, every plan reads the same, and nothing is searched. Then solver 2 computes
+//! each cell from an equation in which no other cell is missing. If combinations are needed, solver
+//! 4 makes the plan; for a code with coefficients other than 1 solver 2 does, with combinations.
 //!
-//! [`Planner::decode`] does not search, either, for two columns and more of a code of XORs whose
-//! equations are dense: it takes the first equations that are enough, and 4.
+//! [`Planner::decode`] does not search either if a code of XORs with dense equations lost two or
+//! more columns: it uses solver 4 on the first equations that are enough.
 
 use crate::bits::{self, BitEquations, Chains};
 use crate::chain::{Progress, choose, recipes};
@@ -33,7 +33,7 @@ use std::sync::OnceLock;
 pub struct Request<'a> {
     /// Cells that cannot be read.
     pub lost: &'a CellSet,
-    /// Cells to obtain, lost or not, each once.
+    /// Cells to recover or read, lost or not, each once.
     pub wanted: &'a [CellIndex],
     /// Costs of the reads.
     pub costs: &'a Costs,
@@ -47,16 +47,17 @@ pub struct Request<'a> {
 pub enum Effort {
     /// For a read path: microseconds for one-row codes, below ten milliseconds for array codes.
     Fast,
-    /// For a person who asks: up to so many steps of search.
+    /// For a request by a user: up to `nodes` steps of search.
     Thorough {
-        /// Steps of about a microsecond; in a code of many equations and cells a step counts for
-        /// more.
+        /// Steps of about a microsecond; in a code of many equations and cells fewer steps are
+        /// made.
         nodes: usize,
     },
 }
 
 impl Effort {
-    /// Enough to be exact for all one-row codes and for array codes of up to about 7 columns.
+    /// An effort that gives exact plans for all one-row codes and for array codes of up to about 7
+    /// columns.
     pub const THOROUGH: Effort = Effort::Thorough { nodes: 2_000_000 };
 
     fn nodes(self) -> usize {
@@ -67,23 +68,24 @@ impl Effort {
     }
 }
 
-/// A plan in the making: its cost leaves out the cells that are read for certain.
+/// A plan under construction. Its cost excludes the cells that every plan reads.
 struct Draft {
     cost: u64,
     read: CellSet,
     steps: Vec<Step>,
 }
 
-/// The span of parity cells over the data cells that are not known.
+/// The span of parity cells, as vectors over the unknown data cells.
 struct ParitySpan<'p> {
     planner: &'p Planner,
-    /// Their places in user order.
+    /// The indices of the unknown data cells in user order.
     unknown: Vec<usize>,
     span: Echelon,
 }
 
 impl ParitySpan<'_> {
-    /// True if the parity cell is independent of the known data and of the cells inserted before.
+    /// Adds a parity cell; true if it is independent of the known data and of the cells inserted
+    /// before.
     fn insert(&mut self, parity: CellIndex) -> bool {
         let code = &self.planner.code;
         if self.span.rank() == self.unknown.len() {
@@ -109,15 +111,14 @@ pub struct Planner {
     code: Code,
     touching: Vec<Vec<u32>>,
     is_xor: bool,
-    /// One row per column, and any k cells determine all: the uniform matroid.
+    /// True if each column has one row and any k cells determine all others.
     is_uniform: bool,
     /// True for a code of XORs with an equation that has three cells or more of one column; set
     /// when a decoder is first planned.
     is_dense: OnceLock<bool>,
-    /// The steps of [`Planner::encode`], once they were asked for: every write is compared with
-    /// them.
+    /// The steps of [`Planner::encode`], set at first use: every write is compared with them.
     encoding: OnceLock<Vec<Step>>,
-    /// The equations of a code of XORs, once a recovery needed combinations of them.
+    /// The equations of a code of XORs, set when a recovery first needs combinations of them.
     in_bits: OnceLock<BitEquations>,
 }
 
@@ -153,12 +154,12 @@ impl Planner {
         &self.touching
     }
 
-    /// Plans the recovery of `wanted` without reading `lost`, at the least cost that the effort
-    /// finds.
+    /// Plans the recovery of the cells `wanted` without reading the cells `lost`, at the least cost
+    /// that the search finds.
     ///
-    /// Wanted cells that are not lost are read, unless the others yield them for less.
-    /// Errors: too much is lost, or the request is not one of this code; nothing is partly planned.
-    /// Cost: see [`Effort`]; callers on a read path cache by request.
+    /// Wanted cells that are not lost are read, unless the others yield them for less. Errors: too
+    /// much is lost, or the request does not fit this code. Cost: see [`Effort`]; callers on a read
+    /// path should cache plans by request.
     pub fn recover(&self, request: &Request<'_>) -> Result<Plan, PlanError> {
         self.check(request)?;
         let mut price = vec![0; self.code.cell_count()];
@@ -189,13 +190,14 @@ impl Planner {
         Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
     }
 
-    /// Plans the recovery of everything lost for one who has all that is left at hand: with few
-    /// additions, and soon.
+    /// Plans the recovery of all lost cells for a caller that has all surviving cells in memory:
+    /// with few additions and a short planning time.
     ///
     /// After losses of two columns or more of a code of XORs with dense equations, the plan can
     /// read more than that of [`Planner::recover`]. Otherwise it is that plan, at uniform costs
-    /// with [`Effort::Fast`]. Errors: those of [`Planner::recover`]. Cost: some microseconds for
-    /// such columns, tens of them from 32 equations on; otherwise that of [`Planner::recover`].
+    /// with [`Effort::Fast`]. Errors: those of [`Planner::recover`]. Cost: in that case some
+    /// microseconds, from 32 equations on some tens of microseconds; otherwise that of
+    /// [`Planner::recover`].
     pub fn decode(&self, lost: &CellSet) -> Result<Plan, PlanError> {
         lost.check(&self.code)?;
         if let Some(plan) = self.by_first_equations(lost) {
@@ -205,26 +207,26 @@ impl Planner {
         self.recover(&Request { lost, wanted: &wanted, costs: &Costs::uniform(), effort: Effort::Fast })
     }
 
-    /// Solver 4 where fewer cells are lost than there are equations, and these are dense.
+    /// Solver 4 for fewer lost cells than equations, if the equations are dense.
     ///
-    /// It reads the first surviving parities, as many as data are lost, and leaves out each
-    /// equation of another parity. Then exactly one solution is left. The first equations of bit
-    /// matrices are the shortest. If the code has no more than two columns of parities, all
-    /// equations are used.
+    /// It reads as many of the first surviving parity cells as data cells are lost, and excludes
+    /// the equations of all other parity cells. Then exactly one solution is left. The first
+    /// equations of bit matrices are the shortest. If the code has no more than two columns of
+    /// parities, all equations are used.
     ///
     /// `None` in these cases: the loss is a single column, or as many cells as there are equations;
     /// no equation has three cells of one column. It is also `None` if a parity to be left out is
     /// in several equations, or if the other equations do not determine the lost cells.
     ///
-    /// With fewer losses than parities this elimination takes 2 to 35 us where the search of
-    /// [`Planner::recover`] takes 36 to 5000 us (36 bit matrices, Zen 3). Decoders of two columns
-    /// and more have 3 to 37 % fewer terms and up to 4 % more reads, and take 0.77 to 1.0 of the
-    /// time. A single column is searched: its reads count, and by elimination they grow by 8 to 40
-    /// %.
+    /// With fewer lost columns than parity columns this elimination takes 2 to 35 us; the search of
+    /// [`Planner::recover`] takes 36 to 5000 us (36 bit matrices, Zen 3). Decoders of two and more
+    /// columns then have 3 to 37 % fewer terms and up to 4 % more reads, and take 0.77 to 1.0 of
+    /// the time. For a single column the search is used, because elimination would raise its reads
+    /// by 8 to 40 %.
     ///
-    /// Along the first equations of codes whose equations are sparse a column takes up to 25 %
-    /// fewer terms and up to 41 % more reads, and 0.96 to 1.5 of the time (evenodd:13, rdp:14,
-    /// liber8tion:6): these are left as they are.
+    /// Codes with sparse equations are not decoded this way: a column would take up to 25 % fewer
+    /// terms, but up to 41 % more reads and 0.96 to 1.5 of the time (evenodd:13, rdp:14,
+    /// liber8tion:6).
     fn by_first_equations(&self, lost: &CellSet) -> Option<Plan> {
         let count = self.code.equations().len();
         if lost.len() >= count || lost.columns(&self.code).len() < 2 || !self.is_dense() {
@@ -251,7 +253,7 @@ impl Planner {
         let progress = bits::finish(fresh, equations, &self.touching, lost_of, &wanted, chains)?;
         let mut reads = Vec::with_capacity(progress.read.len());
         reads.extend(progress.read.iter());
-        // Data are independent, so that each lost cell of them takes a read; a better bound would
+        // Data cells are independent, so each lost data cell needs one read. A better bound would
         // take longer than the plan.
         let (cost, at_least) = (reads.len() as u64, data_lost as u64);
         let optimality = match cost == at_least {
@@ -266,8 +268,8 @@ impl Planner {
         *self.is_dense.get_or_init(|| self.is_xor && self.code.equations().iter().any(has_dense))
     }
 
-    /// Refuses a request with cells of another code, or with one wanted twice, as
-    /// [`Planner::recover`] does.
+    /// Returns the error of [`Planner::recover`] for a request with cells of another code, or with
+    /// a cell that is wanted twice.
     pub fn check(&self, request: &Request<'_>) -> Result<(), PlanError> {
         request.lost.check(&self.code)?;
         let mut seen = CellSet::empty(&self.code);
@@ -291,8 +293,8 @@ impl Planner {
 
     /// Plans the computation of every parity cell from the data cells.
     ///
-    /// Shape: reads all data; one step per parity cell, along the code's own equations where they
-    /// allow it (RDP's diagonals use its row parities), else from the data alone.
+    /// The plan reads all data and has one step per parity cell. A step uses the code's own
+    /// equation where possible (RDP's diagonals use its row parities), else the data alone.
     pub fn encode(&self) -> Plan {
         Plan {
             reads: CellSet::of_cells(&self.code, self.code.data()).iter().collect(),
@@ -303,8 +305,8 @@ impl Planner {
         }
     }
 
-    /// The steps of the encoding. Cost: made once; of a code of thousands of cells that takes a
-    /// tenth of a second.
+    /// The steps of the encoding. Cost: computed once, in a tenth of a second for a code of
+    /// thousands of cells.
     pub(crate) fn encoding(&self) -> &[Step] {
         self.encoding.get_or_init(|| self.make_encoding())
     }
@@ -323,12 +325,12 @@ impl Planner {
         progress.steps
     }
 
-    /// The row of a parity cell in the generator.
+    /// Returns the row of a parity cell in the generator.
     fn row_of(&self, parity: CellIndex) -> Option<usize> {
         self.code.parity().iter().position(|&p| p == parity)
     }
 
-    /// One parity cell in terms of the data, from the generator.
+    /// Returns one parity cell as a combination of data cells, from the generator.
     pub(crate) fn generator_terms(&self, row: usize) -> Combination {
         let coefficients = self.code.generator().row(row);
         let mut terms: Combination = self
@@ -372,7 +374,8 @@ impl Planner {
         let Some(inverse) = system.inverse() else {
             unreachable!("{} claims to be MDS and is not; claims are held by the law suite", self.code)
         };
-        // Each unread data cell over the cells read: inverse * (parity + generator * data read).
+        // Each unread data cell as a combination of the cells that are read: inverse * (parity +
+        // generator * data read).
         let mut expressions = Matrix::zero(unread.len(), self.code.cell_count());
         for u in 0..unread.len() {
             for (i, &row) in rows.iter().enumerate() {
@@ -424,13 +427,13 @@ impl Planner {
         Ok((read, steps))
     }
 
-    /// Solvers 2 and 4 where as many cells are lost as there are equations, and all of them are
-    /// wanted.
+    /// Solvers 2 and 4 for as many lost cells as equations, if all lost cells are wanted.
     ///
-    /// Every plan reads the same: all cells left that stand in an equation. If the lost cells are
-    /// determined, those left are as many as data cells and may have any content. Let one of them
-    /// change alone: some lost cell changes with it, or no equation would have it; and a plan that
-    /// does not read it does not see that. Sums of equations read no cell that is in none of them.
+    /// Every plan reads the same cells: all survivors that occur in an equation. If the lost cells
+    /// are determined, there are as many survivors as data cells, and the survivors can have any
+    /// content. If one survivor in an equation changes alone, some lost cell must change with it,
+    /// so a plan has to read that survivor. A survivor that occurs in no equation is read by no
+    /// plan.
     fn only_way(
         &self,
         request: &Request<'_>,
@@ -458,12 +461,12 @@ impl Planner {
         Ok((progress.read, progress.steps))
     }
 
-    /// Solvers 2 and 3, whichever finds the cheaper plan.
+    /// Runs solvers 2 and 3, and returns the cheaper plan.
     ///
-    /// Wanted cells that are there and cost no more than any other are read for certain: whatever
-    /// set yields them, one of its cells can be exchanged for each of them at no loss. Only an
-    /// independent set of such cells is read; the others follow from it. Wanted cells on dearer
-    /// columns may be read or computed.
+    /// Wanted cells that survive and cost no more than any other cell are always read: in each set
+    /// that yields such a cell, another cell can be replaced by it at no higher cost. Only an
+    /// independent set of such cells is read; the others are computed from it. Wanted cells on more
+    /// expensive columns may be read or computed.
     fn cheapest_known(
         &self,
         request: &Request<'_>,
@@ -478,7 +481,7 @@ impl Planner {
         let certain = CellSet::of_cells(&self.code, &certain);
         let mut unread = request.lost.clone();
         derived.iter().for_each(|&cell| unread.insert(cell));
-        // Each follows from cells that are read alone: it is determined beside whatever is lost.
+        // Each of these cells is computed from the certain reads alone, whatever else is lost.
         let derived_count = derived.len();
         missing.extend(derived);
         if missing.is_empty() && dear.is_empty() {
@@ -525,8 +528,8 @@ impl Planner {
         Ok((best.read, best.steps, optimality))
     }
 
-    /// Splits cells into a largest independent set, data before parity, and those that follow from
-    /// it.
+    /// Splits cells into a largest independent set, data before parity, and the cells that it
+    /// determines.
     fn independent(&self, cells: Vec<CellIndex>) -> (Vec<CellIndex>, Vec<CellIndex>) {
         let (mut chosen, parity): (Vec<CellIndex>, Vec<CellIndex>) =
             cells.into_iter().partition(|&cell| !self.code.is_parity(cell));
@@ -537,7 +540,7 @@ impl Planner {
         (chosen, derived)
     }
 
-    /// Returns the span of the parity cells without these data cells.
+    /// Returns an empty span of parity cells over the data cells other than `data`.
     fn span_beside(&self, data: &[CellIndex]) -> ParitySpan<'_> {
         let known = CellSet::of_cells(&self.code, data);
         let unknown: Vec<usize> =
@@ -545,14 +548,14 @@ impl Planner {
         ParitySpan { planner: self, span: Echelon::new(unknown.len()), unknown }
     }
 
-    /// Number of the cells that are independent.
+    /// Returns the rank of these cells: the size of a largest independent set of them.
     fn rank(&self, cells: impl Iterator<Item = CellIndex>) -> usize {
         let (chosen, _) = self.independent(cells.collect());
         chosen.len()
     }
 
-    /// Returns a lower bound of the missing cells' cost: one read, at the least price, for each
-    /// cell that is independent of the others and of the certain reads.
+    /// Returns a lower bound on the cost of the missing cells. It counts one read at the least
+    /// price for each cell that is independent of the others and of the certain reads.
     fn rank_bound(&self, missing: &[CellIndex], certain: &CellSet, open: &[u64], unread: &CellSet) -> u64 {
         let least = self
             .code
@@ -561,12 +564,13 @@ impl Planner {
             .map(|cell| open[cell.usize()])
             .min()
             .unwrap_or(0);
-        // The certain reads are independent, because they were chosen so.
+        // The certain reads were chosen to be independent.
         let all = self.rank(certain.iter().chain(missing.iter().copied()));
         (all - certain.len()) as u64 * least
     }
 
-    /// Solver 2 with the dear cells read, but for those on the avoided columns, which are computed.
+    /// Solver 2 where the cells in `dear` are read, except for those on the avoided columns, which
+    /// are computed.
     fn around(
         &self,
         avoided: &[usize],
@@ -594,7 +598,7 @@ impl Planner {
         Ok(Draft { cost: chain.cost() + paid, read: chain.read, steps: chain.steps })
     }
 
-    /// The plan of a solution of solver 3.
+    /// Converts a solution of solver 3 to a plan.
     fn adopt(
         &self,
         combinations: Vec<(CellIndex, Combination)>,
@@ -616,8 +620,8 @@ impl Planner {
         Draft { cost: read.iter().map(|cell| open[cell.usize()]).sum(), read, steps }
     }
 
-    /// Solver 3. A solution below the limit if it finds one, whether the search was complete, and a
-    /// lower bound.
+    /// Solver 3. Returns a solution that costs less than the limit, if there is one, and a lower
+    /// bound on the cost.
     #[allow(clippy::type_complexity)]
     fn over_all<W: Word>(
         &self,
@@ -628,11 +632,12 @@ impl Planner {
         lost: &[CellIndex],
         limit: u64,
     ) -> (Option<(Vec<(CellIndex, Combination)>, bool)>, u64) {
-        // Each level of the search keeps a copy of the space: beyond this it would take more memory
-        // than it is worth, and find little; the chain's plan stands.
+        // Each level of the search stores a copy of the space. Above this size it would take much
+        // memory and find little, so the plan of solver 2 is used.
         const WORDS_MOST: usize = 1 << 14;
         let words = self.code.equations().len() * self.code.cell_count().div_ceil(W::CELLS);
-        // A step in a larger space takes longer: the effort is one of time, not of steps.
+        // A step in a larger space takes longer, and the effort limits the time: fewer steps are
+        // allowed.
         let nodes = effort.nodes().saturating_mul(64) / words.max(64);
         if words > WORDS_MOST || limit == 0 {
             return (None, 0);
@@ -685,7 +690,8 @@ impl Planner {
         Ok(progress)
     }
 
-    /// Makes the missing cells from single equations, and from combinations where these end.
+    /// Computes the missing cells from single equations, and from combinations where no single
+    /// equation helps.
     fn combine_and_peel(
         &self,
         progress: &mut Progress<'_>,
@@ -703,9 +709,9 @@ impl Planner {
         }
     }
 
-    /// Combinations of equations for cells that no single equation yields: the shortest alone,
-    /// after which single equations may go on; of a large code, where each elimination takes long,
-    /// all.
+    /// Returns combinations of equations for cells that no single equation yields. It is only the
+    /// shortest one, after which single equations may help again; for a large code, where each
+    /// elimination takes long, it is all of them.
     fn combinations(
         &self,
         rest: &[CellIndex],
@@ -733,18 +739,19 @@ impl Planner {
         }
     }
 
-    /// The cut-set bound: the part that a group of columns must yield because the others do not.
+    /// The cut-set bound on the cost: the part that a group of columns must supply because the
+    /// others do not.
     ///
     /// If the survivors outside a pair of columns leave u of the missing cells undetermined, at
-    /// least u cells of the pair are read. Averaged over all pairs, each column is in as many; so
-    /// the reads cost at least sum(u * cheapest of the pair) / (columns - 1), and likewise for
-    /// single columns.
+    /// least u cells of the pair are read. Each column is in equally many pairs, so on average over
+    /// all pairs the reads cost at least sum(u * cheapest of the pair) / (columns - 1), and
+    /// likewise for single columns.
     fn cut_bound(&self, missing: &[CellIndex], price: &[u64], lost: &[CellIndex]) -> u64 {
         let gone = CellSet::of_cells(&self.code, lost);
         let columns: Vec<usize> = (0..self.code.columns())
             .filter(|&c| self.code.column_cells(c).any(|cell| !gone.contains(cell)))
             .collect();
-        // Beyond this the eliminations would cost more than the bound is worth.
+        // Above this size the eliminations would take longer than the bound is worth.
         if columns.len() > 40 || self.code.cell_count() > 1200 {
             return 0;
         }

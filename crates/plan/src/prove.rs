@@ -6,21 +6,22 @@
 //! already done, and a set with a fatal subset is never visited.
 //!
 //! A level (all sets of t columns) is counted exactly unless it has more sets, or costs more work,
-//! than the options allow; then a seeded sample is drawn and the level says so, with the bound that
-//! the sample supports. One draw serves all levels: the first t columns of a random order are a
-//! random set of t, and an order is survivable up to some length.
+//! than the options allow. Then a seeded sample is drawn, and the level reports this with the bound
+//! that the sample supports. One random order serves all levels: its first t columns are a random
+//! set of t, and up to some length these sets are survivable.
 //!
-//! Three things make large levels small. A code whose generator is a Cauchy matrix survives any
-//! loss of as many columns as there are parities, by a theorem (`cauchy.rs`), so that none of these
-//! sets is looked at. Codes whose data columns are powers of one matrix (the Plank codes of RAIDq)
-//! look the same after a shift of all data columns; only sets that contain the first data column
-//! are then visited, and each is counted with its shifts. And whatever is contained in a survivable
-//! set is survivable: where a higher level has fewer sets, as in mirrors, it is walked first, and
-//! if all of it survives, so do all levels below.
+//! Three facts reduce the work of large levels. A code whose generator is a Cauchy matrix survives
+//! the loss of any m columns, with m parities, by a theorem (`cauchy.rs`), so none of these sets is
+//! tested. Codes whose data columns are powers of one matrix (the Plank codes of RAIDq) are the
+//! same after a shift of all data columns. Then only sets that contain the first data column are
+//! visited, and each is counted with its shifts. And a subset of a survivable set is survivable:
+//! where a higher level has fewer sets, as in mirrors, it is walked first, and if all its sets
+//! survive, so do those of all levels below.
 //!
 //! Devices fail, not columns. If a [`Placement`] moves columns from stripe to stripe, a set of
-//! devices survives if the columns on it do in every turn. Levels of which all sets of columns
-//! survive, or none, are those of devices as well; only the others are counted again.
+//! devices is survivable if the columns on it are in every turn. If all sets of columns of a level
+//! survive, or none, the same is true of its sets of devices; only the other levels are counted
+//! again.
 
 use crate::cauchy::is_cauchy;
 use crate::independence::{Blocks, Placed, TestKind, random_order};
@@ -35,26 +36,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub enum Method {
     /// Every set, or one of each class of sets that a shift of the data columns makes equal.
     Exact,
-    /// Number of sets drawn at random. With 95 % confidence the share of fatal sets is at most
+    /// Sets drawn at random. With 95 % confidence the share of fatal sets is at most
     /// `fatal_share_most`.
     Sampled {
-        /// Sets drawn, with repetition.
+        /// The number of sets drawn, with repetition.
         drawn: u64,
-        /// Upper end of the one-sided 95 % interval.
+        /// The upper end of the one-sided 95 % interval of the share of fatal sets.
         fatal_share_most: f64,
     },
 }
 
-/// All sets of so many columns, or of devices that hold them.
+/// The result for all sets of `lost` columns, or of `lost` devices that hold columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// Columns lost, or devices.
+    /// The number of lost columns or devices.
     pub lost: usize,
-    /// The number of such sets (saturating at 2^64 - 1).
+    /// The number of sets of this size (saturating at 2^64 - 1).
     pub sets: u64,
-    /// Number of survivable sets; for a sample, of those drawn.
+    /// The number of survivable sets; for a sample, among the sets drawn.
     pub survived: u64,
-    /// Method of counting.
+    /// The method of counting.
     pub method: Method,
 }
 
@@ -72,7 +73,7 @@ impl Level {
         }
     }
 
-    /// The share of the sets looked at that are survivable; none of none.
+    /// The share of the examined sets that are survivable; 0 if no set was examined.
     pub fn survived_share(&self) -> f64 {
         self.survived as f64 / self.looked_at().max(1) as f64
     }
@@ -81,36 +82,36 @@ impl Level {
 /// Proofs about the tolerance of a code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificate {
-    /// The canonical spec.
+    /// The canonical spec of the code.
     pub code: String,
-    /// Placement of columns on devices: sets are sets of devices.
+    /// Placement of columns on devices: all sets below are sets of devices.
     pub placement: Placement,
     /// The number of columns, and of devices.
     pub columns: usize,
-    /// Level by level from one lost column, up to the first at which nothing survives.
+    /// Level by level from one lost column, up to the first at which no set survives.
     pub levels: Vec<Level>,
-    /// The smallest fatal sets, ascending, up to the number asked for.
+    /// The smallest fatal sets, ascending, at most as many as the options request.
     pub fatal: Vec<Vec<usize>>,
-    /// Number of fatal sets of the smallest size (for a sample: met ones).
+    /// The number of fatal sets of the smallest size (for a sample: of those drawn).
     pub fatal_count: u64,
-    /// Any so many columns can be lost, by Cauchy's determinant: no minor of the generator is zero.
-    /// 0: it says nothing.
+    /// The number of columns that can be lost, whichever they are, by Cauchy's determinant: no
+    /// minor of the generator is zero. 0 if the theorem does not apply.
     pub tolerance_by_cauchy: usize,
     /// True if shift invariance was used.
     pub by_shift: bool,
     /// True if levels were decided by a higher level of which every set survives.
     pub by_inclusion: bool,
-    /// True if higher levels were left out: by the options, which can leave no set to draw, or
-    /// because the caller ended the proof.
+    /// True if higher levels are missing: because the options exclude them or allow no set to be
+    /// drawn, or because the caller ended the proof.
     pub cut: bool,
-    /// Steps that were taken, each of about a nanosecond of one core; they do not depend on the
+    /// The steps that were taken, each of about a nanosecond of one core; they do not depend on the
     /// number of threads.
     pub work: u64,
 }
 
 impl Certificate {
-    /// Any so many columns can be lost. This is proved exactly, by levels or by a theorem for this
-    /// or a higher number.
+    /// Returns the number of columns that can be lost, whichever they are. It is proved exactly, by
+    /// levels or by a theorem for this or a higher number.
     pub fn tolerance(&self) -> usize {
         let by_levels = self.levels.iter().take_while(|level| level.all_survive()).count();
         by_levels.max(self.tolerance_by_cauchy)
@@ -121,7 +122,7 @@ impl Certificate {
         self.levels.iter().all(|level| level.method == Method::Exact)
     }
 
-    /// True if a set within the claim of the code was found fatal.
+    /// True if a set no larger than the claimed tolerance was found fatal.
     pub fn contradicts(&self, claim: Claim) -> bool {
         let within = |level: &&Level| level.lost <= claim.tolerance;
         self.levels.iter().filter(within).any(|level| level.survived < level.looked_at())
@@ -133,25 +134,26 @@ impl Certificate {
 pub struct ProveOptions {
     /// Placement of columns on devices.
     pub placement: Placement,
-    /// The highest level; `None`: until nothing survives.
+    /// The highest level; `None`: until no set survives.
     pub lost_most: Option<usize>,
-    /// True if sets are counted even where a theorem decides them. This checks the theorem too.
+    /// True if sets are counted even where a theorem decides them, which checks the theorem, too.
     pub counts_all: bool,
     /// A level with more sets (after shift invariance) than this is sampled.
     pub sets_most: u64,
-    /// Steps, each of about a nanosecond of one core: a level that would take more is sampled, and
-    /// a sample that has taken more is not drawn any further.
+    /// The most steps per level, each of about a nanosecond of one core. A level that would take
+    /// more is sampled, and sampling stops at this number.
     pub work_most: u64,
-    /// Steps of all levels together, and of finding out the cost of a set. A level that needs more
-    /// than the rest is sampled. If the rest is too small for a single set, the proof ends.
+    /// The most steps of all levels together, including the measurement of the cost per set. A
+    /// level that needs more than what remains is sampled. If what remains is too small for a
+    /// single set, the proof ends.
     pub work_all: u64,
     /// The most sets drawn for the sampled levels.
     pub sample: u64,
     /// The seed of the samples.
     pub seed: u64,
-    /// Number of witnesses to keep.
+    /// The number of witnesses to return.
     pub fatal_most: usize,
-    /// Threads; the result does not depend on it.
+    /// The number of threads; the result does not depend on it.
     pub threads: usize,
 }
 
@@ -172,13 +174,13 @@ impl Default for ProveOptions {
     }
 }
 
-/// Proves which sets of columns are survivable, or of devices that hold them.
+/// Proves which sets of columns, or of devices that hold columns, are survivable.
 ///
 /// `progress` gets the level, the sets done and the sets in all. It is called at the start of each
-/// level and often while the level is counted, from several threads if there are several. If it
-/// returns `false`, the proof ends and returns the levels finished so far, with `cut` set. Cost: at
-/// most `work_most` steps per counted level, and for the sample of all others together; about
-/// `work_all` in all. With moving columns, twice that.
+/// level and often while the level is counted, also from several threads. If it returns `false`,
+/// the proof ends and returns the levels finished so far, with `cut` set. Cost: at most `work_most`
+/// steps per counted level, and `work_most` for the sample of all other levels together; in all
+/// about `work_all`. If the placement moves columns, twice that.
 pub fn prove(
     code: &Code,
     options: &ProveOptions,
@@ -268,10 +270,10 @@ struct Outcome {
     fatal_count: u64,
 }
 
-/// Approach to one level.
+/// The way to decide one level.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Approach {
-    /// No set survives: more unknown cells than equations.
+    /// No set survives: each has more lost cells than there are equations.
     Hopeless,
     Walk(TestKind),
     Sample,
@@ -282,31 +284,31 @@ struct Proof<'p> {
     placement: Placement,
     rows_least: Vec<usize>,
     equations: usize,
-    /// No set of so many is known to survive.
+    /// The smallest size of which no set is known to survive.
     none_survives: usize,
     shift: Option<usize>,
     blocks: &'p Blocks,
     options: &'p ProveOptions,
     progress: &'p (dyn Fn(usize, u64, u64) -> bool + Sync),
-    /// Levels counted ahead of their turn.
+    /// The outcomes of levels that were counted before their turn.
     walked: BTreeMap<usize, Outcome>,
-    /// Every set of up to so many columns is known to survive.
+    /// The largest size of which every set is known to survive.
     all_survive: usize,
-    /// Drawn when the first level needs it.
+    /// The sample, drawn when the first level needs it.
     sampled: Option<Sample>,
-    /// True if a fatal set was met, so that no more witnesses are needed.
+    /// True if a fatal set was found, so that no more witnesses are needed.
     fatal_met: bool,
     shift_used: bool,
     inclusion_used: bool,
-    /// The cheaper test of a level and its cost for a set; none if a single set costs more than the
-    /// rest.
+    /// For each level, the cheaper test and its cost per set; `None` if a single set costs more
+    /// than the work that remains.
     costs: BTreeMap<usize, Option<(TestKind, u64)>>,
-    /// Steps taken.
+    /// The steps taken so far.
     work: u64,
 }
 
 impl Proof<'_> {
-    /// Decides level after level.
+    /// Decides one level after the other.
     fn levels(&mut self, certificate: &mut Certificate) {
         for lost in 1..=self.blocks.count() {
             if self.options.lost_most.is_some_and(|most| lost > most) {
@@ -336,7 +338,7 @@ impl Proof<'_> {
         choose(self.blocks.count() as u64, lost as u64)
     }
 
-    /// Number of sets that a walk of the level visits.
+    /// Returns the number of sets that a walk of the level visits.
     fn visits(&self, lost: usize) -> u64 {
         let columns = self.blocks.count();
         match self.shift {
@@ -354,7 +356,7 @@ impl Proof<'_> {
         if self.is_hopeless(lost) {
             return Approach::Hopeless;
         }
-        // A number that is saturated cannot be counted up to.
+        // A saturated number is not the real count.
         if visits > self.options.sets_most || visits == u64::MAX {
             return Approach::Sample;
         }
@@ -364,7 +366,7 @@ impl Proof<'_> {
         }
     }
 
-    /// Steps that the next level may take.
+    /// Returns the number of steps that the next level may take.
     fn left(&self) -> u64 {
         self.options.work_most.min(self.options.work_all.saturating_sub(self.work))
     }
@@ -381,8 +383,8 @@ impl Proof<'_> {
         cheaper
     }
 
-    /// Decides one level. `None` if the caller ended the proof, or the options allow no set of it
-    /// to be looked at.
+    /// Decides one level. `None` if the caller ended the proof, or if the options allow no set of
+    /// it to be tested.
     fn level(&mut self, lost: usize) -> Option<(Outcome, Method)> {
         let sets = self.sets(lost);
         if lost <= self.all_survive {
@@ -410,8 +412,8 @@ impl Proof<'_> {
         Some((outcome, method))
     }
 
-    /// Walks the levels above that have fewer sets than this one, down from the highest, until all
-    /// of one survives.
+    /// Walks the levels above this one that have fewer sets, from the highest down, until all sets
+    /// of one survive.
     fn look_above(&mut self, lost: usize) -> Option<()> {
         if lost <= self.all_survive || self.walked.contains_key(&lost) || self.fatal_met {
             return Some(());
@@ -436,7 +438,7 @@ impl Proof<'_> {
         Some(())
     }
 
-    /// Number of witnesses still wanted.
+    /// Returns the number of witnesses that are still wanted.
     fn witnesses(&self) -> usize {
         if self.fatal_met { 0 } else { self.options.fatal_most }
     }
@@ -481,11 +483,11 @@ impl Proof<'_> {
         Some((Outcome { survived: sample.drawn - fatal_count, fatal, fatal_count }, method))
     }
 
-    /// Draws random orders, for this level and all above it, until there are enough or the work is
-    /// done. `None` if there is none to be drawn: of nothing, nothing can be said.
+    /// Draws random orders, for this level and all above it, until there are enough or the limit of
+    /// work is reached. `None` if no order could be drawn, since an empty sample proves nothing.
     fn draw(&mut self, lost: usize) -> Option<Sample> {
-        // Between rounds the work is compared with its limit, so that the number drawn does not
-        // depend on the threads.
+        // The work is compared with its limit only between rounds, so that the number of orders
+        // drawn does not depend on the threads.
         const ROUND_MOST: u64 = 512;
         let (kind, cost) = self.cost(lost)?;
         let limit = self.left();
@@ -537,13 +539,13 @@ impl Proof<'_> {
     }
 }
 
-/// Fatal sets, each with its size, no part of which was fatal in the order in which it was drawn.
+/// Fatal sets with their sizes: each is the shortest fatal prefix of a random order.
 type FirstFatal = Vec<(usize, Vec<usize>)>;
 
-/// Random orders, each looked at up to its first fatal length.
+/// The results of random orders, each tested up to its first fatal length.
 struct Sample {
     drawn: u64,
-    /// Number of orders that became fatal at each length.
+    /// The number of orders whose shortest fatal prefix has each length.
     first_fatal: BTreeMap<usize, u64>,
     /// The fatal sets of the smallest such length.
     witnesses: Vec<Vec<usize>>,
@@ -560,7 +562,8 @@ impl Sample {
     }
 }
 
-/// Fewer threads where the system has no more: the answer does not depend on them.
+/// Runs `work` on `threads` threads, or on fewer if the system starts no more; the result does not
+/// depend on their number.
 pub(crate) fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         let start = || std::thread::Builder::new().spawn_scoped(scope, work).is_ok();
@@ -585,9 +588,10 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Counts the level. `None` if the caller ended it.
+    /// Counts the level. `None` if the caller ended the proof.
     fn all(&self, threads: usize) -> Option<Outcome> {
-        // One part per first one or two columns: enough for every core.
+        // One part for each choice of the first one or two columns, which is enough parts for all
+        // cores.
         let starts: Vec<Vec<usize>> = first_sets(self.blocks.count(), self.lost.min(2), usize::MAX)
             .into_iter()
             .filter(|start| self.shift.is_none_or(|data| start[0] == 0 || start[0] >= data))
@@ -614,7 +618,8 @@ impl Walk<'_> {
                 sum.survived += outcome.survived;
                 sum.fatal_count += outcome.fatal_count;
                 sum.fatal.extend(outcome.fatal);
-                // The smallest of all that were kept: which part came first does not matter.
+                // Only the smallest witnesses are kept, so the order in which parts end does not
+                // matter.
                 if sum.fatal.len() > self.witnesses.saturating_mul(2) {
                     sum.fatal.sort_unstable();
                     sum.fatal.truncate(self.witnesses);
@@ -676,7 +681,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// Every set of the level that starts with `start`, whose own prefix `set` is already fatal.
+    /// Counts every set of the level that starts with `start`, whose prefix `set` is already fatal.
     fn all_fatal(&mut self, set: &mut Vec<usize>, start: &[usize]) {
         set.clear();
         set.extend_from_slice(start);
@@ -742,13 +747,13 @@ impl Visitor<'_> {
     }
 }
 
-/// The number of sets made from this one by shifting its data columns, which start at column 0 if
-/// there are any.
+/// Returns the number of sets that shifting its data columns makes of this set. The first data
+/// column of the set, if it has one, is column 0.
 fn shifts(set: &[usize], data: usize) -> usize {
     set.iter().rfind(|&&c| c < data).map_or(1, |&last| data - last)
 }
 
-/// The number of sets of `lost` columns that have no data column or contain data column 0.
+/// Returns the number of sets of `lost` columns that have no data column or contain column 0.
 fn sets_with_shift(data: u64, parity: u64, lost: u64) -> u64 {
     let mut sum = choose(parity, lost);
     for of_data in 1..=lost.min(data) {
@@ -758,9 +763,10 @@ fn sets_with_shift(data: u64, parity: u64, lost: u64) -> u64 {
     sum
 }
 
-/// The upper end of the one-sided 95 % interval of a share of which `hits` of `drawn` were met.
+/// Returns the upper end of the one-sided 95 % interval of a share, from `hits` among `drawn`
+/// samples.
 ///
-/// For no hit it is 3 / drawn (exact to 0.2 %); else Wilson's score bound.
+/// Without a hit it is 3 / drawn (exact to 0.2 %), otherwise Wilson's score bound.
 fn share_at_most(hits: u64, drawn: u64) -> f64 {
     let (hits, drawn) = (hits as f64, drawn as f64);
     if hits == 0.0 {

@@ -1,9 +1,9 @@
-//! Better generators for Plank-type codes, by exhaustion.
+//! Exhaustive search for better generators of Plank-type codes.
 //!
-//! RAIDq's fourth parity is the sum of X^i d_i with X^2 = bX + c over GF(2^8); how many data
-//! columns it carries beside [1, a, a^1/2] depends on b and c alone. The paper chose X^2 = a^3 X +
-//! 1 (92). All 65,025 pairs are tried here, on all cores; the pairs that are no field are passed
-//! over.
+//! RAIDq's fourth parity is the sum of X^i d_i with X^2 = bX + c over GF(2^8); the number of data
+//! columns for which it is MDS together with the generators [1, a, a^1/2] depends on b and c alone.
+//! The paper chose X^2 = a^3 X + 1 (92 columns). All 65,025 pairs are tried here, on all cores;
+//! pairs that define no field are skipped.
 
 use crate::prove::on_threads;
 use pantile_code::plank::limit_of_fourth_generator_from;
@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A polynomial X^2 = bX + c and how far it carries.
+/// A polynomial X^2 = bX + c, with the number of data columns that it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FourthGenerator {
     /// The coefficient of X.
@@ -23,8 +23,8 @@ pub struct FourthGenerator {
     pub limit: usize,
 }
 
-/// Finds the `top` best polynomials, the best first, equals by b and c; `norm_one` tries c = 1
-/// only.
+/// Finds the `top` best polynomials, the best first, among equals ordered by b and c; `norm_one`
+/// limits the search to c = 1.
 ///
 /// `progress` gets the number tried and the number in all, from several threads. If it returns
 /// `false`, the search ends without a result. The result does not depend on the number of threads.
@@ -54,8 +54,8 @@ pub fn search_fourth_generators(
                 found.push(FourthGenerator { b, c, limit });
                 found.sort_by_key(|f| Reverse(f.limit));
                 if let Some(bound) = top.checked_sub(1).and_then(|last| found.get(last)).map(|f| f.limit) {
-                    // Equals of the last one stay, so that b and c decide and not the order of the
-                    // cores.
+                    // Polynomials equal to the last one are kept, so that b and c decide between
+                    // them, not the order in which cores find them.
                     found.retain(|f| f.limit >= bound);
                     least.store(bound, Ordering::Relaxed);
                 }

@@ -1,27 +1,26 @@
 //! Surviving sets of devices, for a code under a placement.
 //!
-//! A set of devices survives if, all that they hold of every stripe can be computed from the
-//! others: the equations, restricted to the cells of the columns that they hold, have full rank.
-//! Stripes whose columns are on the same devices are alike, so one stripe of each turn of the
-//! placement decides.
+//! A set of devices is survivable if all its cells of every stripe can be computed from the other
+//! devices: the equations, restricted to these cells, have full rank. Stripes whose columns are on
+//! the same devices give the same result, so one stripe per turn of the placement is tested.
 //!
-//! A device that is being rebuilt has some cells before others. Where a few cells raise the number
-//! of further losses that every stripe tolerates, [`Survivors::cells_ahead`] returns them: the two
-//! copies of raidp that were lost together, and no cell of an MDS code, which needs at least half
-//! of a column.
+//! A device that is being rebuilt has some cells before others. If a few rebuilt cells raise the
+//! number of further losses that every stripe tolerates, [`Survivors::cells_ahead`] returns them.
+//! For raidp these are the two copies that were lost together; an MDS code would need at least half
+//! of a column, so it returns none.
 
 use crate::independence::{Blocks, TestKind};
 use pantile_code::{CellIndex, Code, Placement};
 use std::sync::Arc;
 
-/// The part of a column, as a divisor, that may be rebuilt ahead of the rest: reading for a second
-/// pass must be worth it.
+/// The largest part of a column that is rebuilt ahead of the rest, as a divisor: a larger part is
+/// not worth the reads of a second pass.
 const PART_AHEAD: usize = 3;
 
-/// Steps, of about a nanosecond each, to look for cells to rebuild ahead.
+/// The most steps, each of about a nanosecond, of a search for cells to rebuild ahead.
 const AHEAD_WORK_MOST: u64 = 300_000_000;
 
-/// The sets of devices that survive.
+/// The survivable sets of devices, for a code under a placement.
 #[derive(Clone, Debug)]
 pub struct Survivors {
     blocks: Arc<Blocks>,
@@ -30,7 +29,8 @@ pub struct Survivors {
 }
 
 impl Survivors {
-    /// For a code with a true claim: sets within the claim are not examined.
+    /// Assumes that the code's claim is true: sets no larger than the claimed tolerance are not
+    /// examined.
     pub fn new(code: &Code, placement: Placement) -> Survivors {
         let (blocks, tolerance) = (Arc::new(Blocks::new(code)), code.claim().tolerance);
         Survivors { blocks, placement, tolerance }
@@ -41,27 +41,29 @@ impl Survivors {
         self.blocks.count()
     }
 
-    /// Any so many devices can be lost.
+    /// Returns the number of devices that can be lost, whichever they are, by the claim of the
+    /// code.
     pub fn tolerance(&self) -> usize {
         self.tolerance
     }
 
     /// Returns true if every stripe can be read without these devices.
     ///
-    /// Cost: none where the code tolerates any so many, or where more cells are lost than there are
-    /// equations; else an elimination for every turn.
+    /// Cost: one elimination per turn of the placement; none if there are no more devices than the
+    /// claimed tolerance, or if more cells are lost than there are equations.
     pub fn survive(&self, devices: &[usize]) -> bool {
         if devices.len() <= self.tolerance {
             return true;
         }
         let cells = |&device: &usize| self.blocks.rows(device);
-        // In the first turn each device holds the column of its number.
+        // In the first turn each device stores the column with its number.
         let is_hopeless = devices.iter().map(cells).sum::<usize>() > self.blocks.equations();
         !is_hopeless && self.blocks.placed(TestKind::Sparse, self.placement).first_fatal(devices, 0).is_none()
     }
 
-    /// Returns true if every stripe can be read without these devices but for some cells of theirs,
-    /// which are in order and still there. Under a placement that rotates no cell counts as there.
+    /// Returns true if every stripe can be read without these devices, except for their cells
+    /// `there`, which are available and in ascending order. Under a placement that rotates `there`
+    /// is ignored.
     ///
     /// Cost: as [`Survivors::survive`].
     pub fn survive_but(&self, devices: &[usize], there: &[CellIndex]) -> bool {
@@ -69,10 +71,10 @@ impl Survivors {
         self.survive(devices) || (!is_plain && self.blocks.sparse().survives_but(devices, there))
     }
 
-    /// Returns the cells to rebuild before others when devices are `lost`, some of them are
-    /// `rebuilt`, and one more loss would be fatal: with these cells none is. They are in order.
-    /// `None` if they would be more than a third of some column, under a placement that rotates, or
-    /// if there are too many devices to find out.
+    /// Returns the cells to rebuild first, in ascending order, after which no further single loss
+    /// is fatal. `lost` devices are lost, and `rebuilt` are those of them that are being rebuilt.
+    /// `None` if no single loss is fatal already, if more than a third of a column would be needed,
+    /// under a placement that rotates, or if the search would take too long.
     ///
     /// Cost: at most 0.3 s, for the largest codes.
     pub fn cells_ahead(&self, lost: &[usize], rebuilt: &[usize]) -> Option<Vec<CellIndex>> {
@@ -89,7 +91,7 @@ impl Survivors {
         let part = |&device: &usize| (device, self.blocks.rows(device) / PART_AHEAD);
         let mut left: Vec<(usize, usize)> = rebuilt.iter().map(part).collect();
         let mut there: Vec<CellIndex> = Vec::new();
-        // One cell after the other, each time the one with which the fewest losses are fatal.
+        // Adds one cell at a time: the one that leaves the fewest fatal losses.
         while !fatal.is_empty() {
             let open = left.iter().filter(|(_, cells)| *cells > 0);
             let open =
@@ -111,7 +113,8 @@ impl Survivors {
         (!there.is_empty()).then_some(there)
     }
 
-    /// Returns the most products in GF(2^8) that [`Survivors::survive`] takes for so many devices.
+    /// Returns the most products in GF(2^8) that [`Survivors::survive`] takes for `devices`
+    /// devices.
     pub fn products(&self, devices: usize) -> f64 {
         let rows = || (0..self.devices()).map(|column| self.blocks.rows(column));
         let (longest, fewest) = (rows().max().unwrap_or(0), rows().min().unwrap_or(0));
@@ -140,12 +143,13 @@ mod tests {
             for (a, b) in [(0, 1), (1, disks - 1), (0, disks / 2)] {
                 let ahead = survivors.cells_ahead(&[a, b], &[a, b]).expect("a few cells");
                 assert_eq!(ahead.len(), 1, "raidp:{disks} without {a} and {b}: {ahead:?}");
-                // Any one of the others can be lost beside them, and could not before.
+                // With the cell rebuilt, each third disk can be lost; without it, not every one
+                // can.
                 let all = (0..code.columns()).filter(|device| ![a, b].contains(device));
                 let sets: Vec<Vec<usize>> = all.map(|device| vec![a, b, device]).collect();
                 assert!(sets.iter().all(|set| survivors.survive_but(set, &ahead)));
                 assert!(!sets.iter().all(|set| survivors.survive(set)));
-                // With one new disk it is the same cell or its copy.
+                // If only one disk is rebuilt, the cell is on that disk.
                 let ahead = survivors.cells_ahead(&[a, b], &[a]).expect("a few cells");
                 assert_eq!((ahead.len(), code.cell(ahead[0]).column), (1, a));
             }

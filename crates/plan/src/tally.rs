@@ -1,26 +1,25 @@
-//! Trials of the loss of every set of things that fail together: devices, or the disks that hold
-//! several.
+//! Trials of the loss of sets of failure units: devices, or disks that hold several devices.
 
 use pantile_gf::{choose, next_set};
 
-/// The results for the sets of one size.
+/// The results of trials for the sets of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetTally {
-    /// Sets of this size.
+    /// The number of sets of this size.
     pub sets: u64,
-    /// Sets that were tried, in ascending order.
+    /// The number of sets that were tried, in ascending order.
     pub tried: u64,
-    /// Tried sets whose loss is survived.
+    /// The number of tried sets whose loss is survived.
     pub survived: u64,
-    /// The first of those whose loss is not, as many as were asked for.
+    /// The first fatal sets, at most as many as the caller asked for.
     pub fatal: Vec<Vec<usize>>,
 }
 
 impl SetTally {
-    /// Tries the sets of `size` of so many things, at most `tries_most` of them, and keeps
-    /// `fatal_most` of those that are not survived.
+    /// Tries the sets of `size` out of `things` units, at most `tries_most` sets, and stores the
+    /// first `fatal_most` fatal ones.
     ///
-    /// Cost: a call of `survives` for each try.
+    /// Cost: one call of `survives` per set.
     pub fn of(
         things: usize,
         size: usize,
@@ -47,7 +46,7 @@ impl SetTally {
         self.tried == self.sets
     }
 
-    /// Tried sets whose loss is not survived.
+    /// The number of tried sets whose loss is not survived.
     pub fn lost(&self) -> u64 {
         self.tried - self.survived
     }

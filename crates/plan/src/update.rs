@@ -1,29 +1,29 @@
-//! Small writes: keeping parity true at the least I/O.
+//! Small writes: updating parity at the least I/O.
 //!
 //! Three strategies, the textbook's:
 //!
 //! * read-modify-write: read the old content of the written cells and of every affected parity; add
 //!   the change;
 //! * reconstruct-write: read the other cells that each affected parity covers, and compute the
-//!   parity from that, along the code's own equations (an unaffected parity on the right-hand side
-//!   is read, not recomputed);
+//!   parity from them and the new data by the code's own equations (an unaffected parity on the
+//!   right-hand side is read, not recomputed);
 //! * full stripe: everything is new, nothing is read.
 //!
-//! The cheapest in reads plus writes is planned; mixtures of strategies per parity are not
-//! considered, as no array does that. With cells lost, the old content that a strategy needs of
-//! them is recovered by a [`Plan`]; lost cells are not written.
+//! The cheapest in reads plus writes is planned; a different strategy for each parity is not
+//! considered, as no array does that. If a strategy needs old content of lost cells, a [`Plan`]
+//! recovers it; lost cells are not written.
 
 use crate::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
 use std::fmt;
 
-/// Strategy for the parity of a write.
+/// The way to compute the new parity of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// Old data and old parity are read, the change is added.
     ReadModifyWrite,
-    /// Reads the data cells that are not written, and computes parity from all.
+    /// Reads the data cells that are not written, and computes parity from all data.
     ReconstructWrite,
     /// Reads no cell.
     FullStripe,
@@ -42,7 +42,7 @@ impl fmt::Display for Strategy {
 /// The content of a cell before or after the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Content {
-    /// Content as on the device, or as recovered by [`UpdatePlan::old`].
+    /// Content as stored on the device, or as recovered by [`UpdatePlan::old`].
     Old(CellIndex),
     /// Content that the user wrote, or that an earlier step computed.
     New(CellIndex),
@@ -55,7 +55,7 @@ pub struct UpdatePlan {
     pub strategy: Strategy,
     /// Recovery plan for the old contents that the steps use.
     pub old: Plan,
-    /// New parity cells, each from old and new contents; in an order in which they can be computed.
+    /// New parity cells, each from old and new contents; in the order in which to compute them.
     pub steps: Vec<(CellIndex, Vec<(Content, Gf)>)>,
     /// The cells to write, ascending: written data and affected parity, without lost cells.
     pub writes: Vec<CellIndex>,
@@ -174,7 +174,7 @@ impl Planner {
             CellSet::of_cells(code, &affected.iter().map(|&r| code.parity()[r]).collect::<Vec<_>>());
         let steps: Vec<&crate::Step> =
             self.encoding().iter().filter(|s| affected.contains(s.target)).collect();
-        // A lost parity is computed only if one that is written uses it.
+        // A lost parity is computed only if the step of a written parity uses it.
         let mut used = CellSet::empty(code);
         for step in steps.iter().rev() {
             if !lost.contains(step.target) || used.contains(step.target) {

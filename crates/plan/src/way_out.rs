@@ -1,32 +1,31 @@
-//! Columns that would have to come back after a refused recovery: the largest parts of the losses
-//! that are survivable.
+//! The lost columns that would have to return after a refused recovery, found as the largest
+//! survivable subsets of the lost columns.
 
 use crate::dual::Space;
 use crate::{CellSet, PlanError, Planner, Request, SetTally};
 use pantile_code::CellIndex;
 use pantile_gf::{Gf, choose};
 
-/// Lost columns that must come back so that the wanted cells can be computed.
+/// Lost columns that must return so that the wanted cells can be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayOut {
     /// The columns with lost cells, ascending.
     pub lost: Vec<usize>,
-    /// Number of them that is enough; the least such number if `is_exact`.
+    /// A number of returned columns that is enough; the least such number if `is_exact`.
     pub back: usize,
-    /// Sets of `back` columns that are enough, ascending: the first few, or one where any is
-    /// enough.
+    /// Sets of `back` columns that are enough, ascending: the first few, or only one set if `any`.
     pub enough: Vec<Vec<usize>>,
-    /// Number of such sets, if `is_exact`.
+    /// The number of such sets, if `is_exact`.
     pub enough_count: u64,
-    /// True if every set of `back` of them is enough.
+    /// True if every set of `back` lost columns is enough.
     pub any: bool,
     /// True if all sets of `back` columns and of fewer were tried. Otherwise `enough` has one set,
-    /// from which no column can be left out.
+    /// of which every column is needed.
     pub is_exact: bool,
 }
 
 impl WayOut {
-    /// The columns that may stay lost when these come back.
+    /// Returns the columns that can stay lost if the columns `back` return.
     pub fn survivable(&self, back: &[usize]) -> Vec<usize> {
         self.lost.iter().copied().filter(|column| !back.contains(column)).collect()
     }
@@ -35,23 +34,23 @@ impl WayOut {
 impl Planner {
     /// Finds the fewest lost columns whose return makes the wanted cells recoverable.
     ///
-    /// Errors: the request is not one of this code. Cost: up to a few thousand eliminations. Call
-    /// it to answer a user's question, not to read data.
+    /// Errors: the request does not fit this code. Cost: up to a few thousand eliminations. Call it
+    /// to answer a user's question, not to read data.
     pub fn way_out(&self, request: &Request<'_>) -> Result<WayOut, PlanError> {
         const ENOUGH_KEPT: usize = 8;
         self.check(request)?;
         let code = self.code();
         let lost = request.lost.columns(code);
         let least = self.back_least(request, &lost);
-        // MDS codes: not fewer suffice by counting, and any so many suffice by the claim, for any
-        // number of lost columns.
+        // MDS codes: by counting, fewer than `least` columns do not suffice; by the claim, any
+        // `least` columns do, for any number of lost columns.
         if lost.len() - least <= code.claim().tolerance && least > 0 {
             let enough_count = choose(lost.len() as u64, least as u64);
             let enough = vec![lost[..least].to_vec()];
             return Ok(WayOut { lost, back: least, enough, enough_count, any: true, is_exact: true });
         }
-        // One elimination is about so many steps of a nanosecond; two seconds are not too long for
-        // an answer.
+        // One elimination takes about `one` nanoseconds; the number of tries limits the answer to
+        // about two seconds.
         let rows = code.equations().len() as u64;
         let one = rows * rows * code.cell_count() as u64 / if self.is_xor() { 64 } else { 1 };
         let mut tries = (2_000_000_000 / one.max(1)).clamp(lost.len() as u64, 20_000);
@@ -62,7 +61,7 @@ impl Planner {
             }
             tries -= sets;
             let columns = |set: &[usize]| set.iter().map(|&at| lost[at]).collect::<Vec<_>>();
-            // A set is enough if what is still lost without it can be computed.
+            // The loss of a set is "survived" here if its return is not enough.
             let tally = SetTally::of(lost.len(), back, (sets, ENOUGH_KEPT), |set| {
                 !self.are_computable(request, &columns(set))
             });
@@ -90,8 +89,8 @@ impl Planner {
         })
     }
 
-    /// Lower bound, by counting, of the lost columns that must come back: if all lost cells are
-    /// wanted, no more of them can stay lost than there are equations.
+    /// Returns a lower bound on the number of columns that must return, by counting. If all lost
+    /// cells are wanted, no more cells can stay lost than there are equations.
     fn back_least(&self, request: &Request<'_>, lost: &[usize]) -> usize {
         let wanted = CellSet::of_cells(self.code(), request.wanted);
         if request.lost.iter().any(|cell| !wanted.contains(cell)) {
@@ -111,7 +110,7 @@ impl Planner {
         lost.len() - stay.count()
     }
 
-    /// True if the wanted cells can be computed once these columns have come back.
+    /// True if the wanted cells can be computed after these columns returned.
     fn are_computable(&self, request: &Request<'_>, back: &[usize]) -> bool {
         let mut gone = request.lost.clone();
         CellSet::of_columns(self.code(), back).iter().for_each(|cell| gone.remove(cell));

@@ -1,12 +1,12 @@
 //! Extended Cauchy: up to 6 parities over up to 251 data columns, the first two RAID-6's P and Q.
 //!
 //! Row 0 is all ones, row 1 is a^i, row j + 1 is 1/(a^-i + a^j) scaled to begin with 1. With x_i =
-//! a^-i, y_0 = 0, y_j = a^j the rows below the first are Cauchy, and the row of ones is the row of
-//! y = infinity. So no square minor vanishes as long as all x and y differ. 251 + 5 of them use up
-//! the whole field, which gives both limits.
+//! a^-i, y_0 = 0, y_j = a^j the rows below the first form a Cauchy matrix, and the row of ones is
+//! the row for y = infinity. So no square minor is zero as long as all x and y differ. 251 x and 5
+//! y use up the whole field, which gives both limits.
 //!
-//! Source: SnapRAID (A. Mazzoleni) and the Linux patches that came from it; the same matrix, row
-//! for row.
+//! Source: SnapRAID (A. Mazzoleni) and the Linux patches derived from it; the matrix is the same,
+//! row for row.
 
 use super::{Family, Width};
 use crate::parts::cauchy::{MOST_DATA, MOST_ROWS, extended_cauchy};

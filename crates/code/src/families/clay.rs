@@ -1,24 +1,24 @@
-//! Clay codes as Ceph's plug-in `clay` writes them: MDS, and one lost column is repaired from a
-//! part of each of d others, q = d - k + 1 times less than whole columns.
+//! Clay codes as Ceph's plug-in `clay` writes them. They are MDS, and repair one lost column from
+//! 1/q of each of d other columns, q = d - k + 1.
 //!
-//! A column has q^t elements, one for each *plane* z = (z_0, .., z_{t-1}), digits to the base q,
-//! z_0 the most significant. The nodes are k of data, nu = -(k + m) mod q virtual ones whose
-//! elements are all zero, and m of parity, q t of them in all; node y q + x is the one at x in
-//! group y. An element C(x, y; z) with x != z_y is coupled with the one at z_y in the same group,
-//! in the plane that has x in the place of z_y. The uncoupled elements of such a pair are
+//! A column has q^t elements, one for each *plane* z = (z_0, .., z_{t-1}), with digits in base q,
+//! z_0 the most significant. There are q t nodes: k of data, nu = -(k + m) mod q virtual nodes
+//! whose elements are all zero, and m of parity. Node y q + x is node x of group y. An element C(x,
+//! y; z) with x != z_y is coupled with another element: that of node z_y in the same group, in the
+//! plane whose digit z_y is replaced by x. The uncoupled elements of such a pair are
 //!
 //! ```text
 //! U  = C + C*               of the one with the larger x
 //! U* = C + 0x8f C*          of the other
 //! ```
 //!
-//! ([`reed_sol_van`] of (2, 2)); an element with x = z_y is its own uncoupled one. In each plane
-//! the uncoupled elements are a word of [`reed_sol_van`] of (k + nu, m). Other matrices do as well
-//! ([`Scalar`]): each of its (2, 2) is regular and has no zero.
+//! ([`reed_sol_van`] of (2, 2)); an element with x = z_y equals its uncoupled element. In each
+//! plane the uncoupled elements are a codeword of [`reed_sol_van`] of (k + nu, m). Other matrices
+//! are possible ([`Scalar`]), because the (2, 2) matrix of each is regular and has no zero.
 //!
-//! **Hidden elements are not needed.** A virtual element is zero, and an uncoupled one is a sum of
-//! one or two elements that are stored. Substituted into the m checks of each plane, they leave m
-//! q^t equations over stored elements alone: as many as there are parity elements.
+//! **Hidden elements are not needed.** A virtual element is zero, and an uncoupled element is a sum
+//! of one or two stored elements. Substituted into the m checks of each plane, they leave m q^t
+//! equations over stored elements alone: as many as there are parity elements.
 //!
 //! **Any m columns can be lost.** Call the score of a plane the number of groups y whose node at
 //! z_y is lost. Planes are solved by ascending score. The uncoupled elements of all surviving nodes
@@ -27,12 +27,13 @@
 //! element and its partner, or from both uncoupled ones, because the 2 x 2 matrix is regular and
 //! has no zero.
 //!
-//! **Repair of one column** (x, y) reads the q^(t-1) planes with z_y = x of d columns, among them
-//! all others of group y. The checks of these planes contain, besides, only elements of the lost
-//! column and of the m - q columns that are not read; the checks determine all of those.
+//! **Repair of one column** (x, y) reads, of d columns that include all others of group y, the
+//! q^(t-1) planes with z_y = x. Apart from these elements, the checks of these planes contain only
+//! elements of the lost column and of the m - q columns that are not read; the checks determine all
+//! of them.
 //!
-//! Limits: Ceph's, k >= 2, k <= d <= k + m - 1, k + nu + m <= 254; and so many planes that all
-//! equations fit a matrix as a code file's do.
+//! Limits: Ceph's, k >= 2, k <= d <= k + m - 1, k + nu + m <= 254; and at most so many planes that
+//! all equations fit the matrix limit of code files.
 //!
 //! Source: M. Vajha et al., "Clay codes: moulding MDS codes to yield an MSR code" (FAST 2018);
 //! Ceph, plug-in clay with scalar_mds=jerasure and isa.
@@ -55,7 +56,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Repair from all others, as Ceph has it unless told otherwise.
+/// Lists the spec that repairs from all other columns, which is Ceph's default.
 fn choices(disks: usize, survive: usize) -> Vec<String> {
     let k = disks.saturating_sub(survive);
     if survive == 0 || k < 2 { Vec::new() } else { vec![format!("clay:{k},{survive},{}", disks - 1)] }
@@ -97,20 +98,20 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     }
 }
 
-/// The code of each plane, and of a pair.
+/// The matrix for each plane and for each pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scalar {
-    /// Ceph's jerasure, reed_sol_van.
+    /// Ceph's scalar_mds=jerasure, technique reed_sol_van.
     Jerasure,
-    /// Ceph's isa, reed_sol_van.
+    /// Ceph's scalar_mds=isa, technique reed_sol_van.
     Vandermonde,
-    /// Ceph's isa, cauchy.
+    /// Ceph's scalar_mds=isa, technique cauchy.
     Cauchy1,
-    /// Ceph's jerasure, reed_sol_r6_op.
+    /// Ceph's scalar_mds=jerasure, technique reed_sol_r6_op.
     Raid6,
 }
 
-/// Those that a spec names.
+/// The matrices that a spec can name; the remaining one is the default.
 const SCALARS: [Scalar; 3] = [Scalar::Vandermonde, Scalar::Cauchy1, Scalar::Raid6];
 
 impl Scalar {
@@ -126,7 +127,7 @@ impl Scalar {
     fn matrix(self, k: usize, m: usize) -> Matrix {
         match self {
             Scalar::Jerasure => reed_sol_van(k, m),
-            // Ceph's isa takes the XOR for one parity.
+            // For one parity Ceph's isa uses the XOR.
             Scalar::Cauchy1 if m > 1 => Matrix::from_fn(m, k, |r, j| cauchy1(k, r, j)),
             Scalar::Vandermonde | Scalar::Cauchy1 | Scalar::Raid6 => Matrix::from_fn(m, k, isa_vandermonde),
         }
@@ -162,9 +163,10 @@ impl Shape {
         }
     }
 
-    /// The elements of a column; `None` if the equations of all fit no matrix of a code file.
+    /// Returns the number of elements of a column; `None` if all equations exceed the matrix limit
+    /// of code files.
     ///
-    /// A spec is untrusted: q^t can overflow, and so can its product.
+    /// A spec is untrusted: q^t and products with it can overflow.
     fn planes_within_bound(&self) -> Option<usize> {
         let planes = self.q.checked_pow(u32::try_from(self.t).ok()?)?;
         let equations = self.m.checked_mul(planes)?;
@@ -172,7 +174,7 @@ impl Shape {
         (equations.checked_mul(cells)? <= MATRIX_SYMBOLS_MAX).then_some(planes)
     }
 
-    /// The elements of a column of a shape that is within the bound.
+    /// Returns the number of elements of a column, for a shape within the bound.
     fn planes(&self) -> usize {
         self.q.pow(self.t as u32)
     }
@@ -186,7 +188,8 @@ impl Shape {
         plane / self.place(group) % self.q
     }
 
-    /// An uncoupled element as a sum of coefficient times element, as (plane, node).
+    /// Returns an uncoupled element as a sum of stored elements: (plane, node) and coefficient of
+    /// each.
     fn uncoupled(&self, plane: usize, node: usize, pair: &Matrix) -> Vec<((usize, usize), Gf)> {
         let (x, group) = (node % self.q, node / self.q);
         let partner = self.digit(plane, group);
@@ -243,7 +246,8 @@ impl Shape {
 mod tests {
     use super::*;
 
-    /// q^t and its products wrapped around 2^64: 2^63 elements of a column seemed to be few.
+    /// Specs for which q^t or a product with it once wrapped around 2^64, so that 2^63 elements of
+    /// a column seemed few.
     #[test]
     fn more_elements_than_can_be_counted_are_refused() {
         for spec in ["clay:124,2,125", "clay:124,2,125,vandermonde", "clay:124,2,125,raid6", "clay:200,2,201"] {
@@ -253,8 +257,7 @@ mod tests {
         let mut within = 0;
         for (k, m) in (2..=253).flat_map(|k| (1..=252).map(move |m| (k, m))) {
             for shape in (k..k + m).map(|d| Shape::new(k, m, d, Scalar::Jerasure)) {
-                // Beyond the bound one factor more changes nothing, and nothing is as large as
-                // 2^128.
+                // The power is not multiplied further above the bound, so it stays below 2^128.
                 let powers = (0..shape.t).try_fold(1, |power: u128, _| {
                     (power <= planes_most).then_some(power * shape.q as u128)
                 });

@@ -3,15 +3,16 @@
 //!
 //! Multiplication by an element e of GF(2^w) is linear over bits: row r, column x of its matrix is
 //! bit r of e a^x. So each coefficient of an m x k matrix over GF(2^w) becomes w x w bits, and row
-//! r of parity i is the XOR of all rows x of data columns j whose bit is set.
+//! r of parity i is the XOR of those rows x of data columns j whose bit is set.
 //!
 //! - `orig`: the coefficient of data j in parity i is 1 / (i xor (m + j)). The numbers i and m + j
 //!   all differ, so it is a Cauchy matrix as long as k + m <= 2^w.
-//! - Otherwise with fewer XORs: each column is divided by its first coefficient, so that row 0 is
-//!   ones. Each other row is then divided by the one of its coefficients that leaves the fewest
-//!   ones in its bits (the first of equals), if that is fewer than before. For m = 2 the second row
-//!   is instead the k elements with the fewest ones, the smaller first of equals; Jerasure has it
-//!   as tables of numbers, up to w = 11. Up to 2^w - 1 data columns have different ones.
+//! - Without `orig` there are fewer XORs: each column is divided by its first coefficient, so that
+//!   row 0 is all ones. Each other row is then divided by the one of its coefficients that leaves
+//!   the fewest one bits in the row (among equals the first), if these are fewer than before. For m
+//!   = 2 the second row is instead the k elements whose matrices have the fewest ones, among equals
+//!   the smaller first; Jerasure has this row in tables, up to w = 11. It has different elements
+//!   for up to 2^w - 1 data columns.
 //!
 //! Any m columns can be lost. No square minor of a Cauchy matrix is zero, and scaling rows and
 //! columns keeps that. For m = 2 it holds because the second row has different elements, none of
@@ -37,19 +38,19 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// The most parities: there are w equations for each, and a recovery is planned among the sums of
-/// all equations. With 16 and w = 8 the first plan for one lost column takes about a second, with
-/// 128 most of a minute.
+/// The most parities. There are w equations for each, and the plan of a recovery searches the sums
+/// of all equations. With 16 and w = 8 the first plan for one lost column takes about a second,
+/// with 128 most of a minute.
 const MOST_PARITIES: usize = 16;
 
-/// The most rows of all parities, for the same reason.
+/// The most rows of all parities together, for the same reason.
 const MOST_PARITY_ROWS: usize = 8 * MOST_PARITIES;
 
-/// Column limit for long words: the number of elements of GF(2^8), and one more. Longer words exist
-/// for chunks of other systems.
+/// The most columns, also for longer words: the number of elements of GF(2^8) plus one. Longer
+/// words exist only for chunks of other systems.
 const MOST_COLUMNS_OF_WORDS: usize = 257;
 
-/// The longest words of which Jerasure has tables.
+/// The longest words for which Jerasure has tables.
 const TABLE_WORD_MAX: usize = 11;
 
 /// Coefficients over GF(2^w), one list per parity.
@@ -92,12 +93,12 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     Ok(of_coefficients(&field, &coefficients).finish(spec, "crs", Claim { tolerance: m, mds: true }))
 }
 
-/// Jerasure's `cauchy_original_coding_matrix`.
+/// Returns the coefficients of Jerasure's `cauchy_original_coding_matrix`.
 fn cauchy(field: &BinaryField, k: usize, m: usize) -> Coefficients {
     (0..m).map(|i| (0..k).map(|j| field.inverse(i ^ (m + j))).collect()).collect()
 }
 
-/// Jerasure's `cauchy_improve_coding_matrix`.
+/// Returns the coefficients after Jerasure's `cauchy_improve_coding_matrix`.
 fn improved(field: &BinaryField, mut rows: Coefficients) -> Coefficients {
     let scales: Vec<usize> = rows[0].iter().map(|&first| field.inverse(first)).collect();
     for row in &mut rows {
@@ -105,7 +106,7 @@ fn improved(field: &BinaryField, mut rows: Coefficients) -> Coefficients {
     }
     for row in &mut rows[1..] {
         let ones = |scale: usize| row.iter().map(|&c| field.ones(field.product(c, scale))).sum::<u32>();
-        // The first minimum, and 1 comes first.
+        // `min_by_key` takes the first of equals, and 1 comes first.
         let scales = std::iter::once(1).chain(row.iter().map(|&coefficient| field.inverse(coefficient)));
         let scale = scales.min_by_key(|&scale| ones(scale)).unwrap_or(1);
         row.iter_mut().for_each(|coefficient| *coefficient = field.product(*coefficient, scale));
@@ -113,7 +114,8 @@ fn improved(field: &BinaryField, mut rows: Coefficients) -> Coefficients {
     rows
 }
 
-/// Jerasure's tables for two parities (`cbest_2` and on), as the rule that they follow.
+/// Returns the coefficients of Jerasure's tables for two parities (`cbest_2` and following), by the
+/// rule behind them.
 fn fewest_ones(field: &BinaryField, k: usize) -> Coefficients {
     let mut second: Vec<usize> = (1..field.size()).collect();
     second.sort_by_cached_key(|&element| field.ones(element));

@@ -3,15 +3,15 @@
 //!
 //! n disks of n rows, n prime; rows 0 .. n-3 are data. Number the data elements row-major: group k
 //! is the elements k(n-2) .. k(n-2) + n - 3, and its XOR is in row n-2, in the column after that of
-//! its last element. The second family walks from \[0\]\[0\] one column to the left and one row
-//! down, staying in its row when it wraps around from column 0. Each n - 2 steps of the walk have
-//! their XOR in row n-1, group k in column 2(k+1) mod n. So an element stands in exactly two
-//! chains.
+//! its last element. The second family follows a walk from \[0\]\[0\] that goes one column to the
+//! left and one row down, but stays in its row when it wraps around from column 0. Each group of
+//! n - 2 elements along the walk has its XOR in row n-1, group k in column 2(k+1) mod n. So an
+//! element is in exactly two chains.
 //!
 //! Any two columns can be lost: the map that sends row i of column j to row (n-3)/2 (j - i) mod
 //! (n-2) turns X-Code into D-Code column by column, so D-Code inherits X-Code's proof, which needs
-//! n prime. For other n >= 4 the next prime is shortened (`parts/chains.rs`); a composite n as it
-//! stands, `dcode:9,raw`, has fatal pairs (9 of 36) and is for study only.
+//! n prime. For other n >= 4 the next prime is shortened (`parts/chains.rs`); a composite n without
+//! shortening, such as `dcode:9,raw`, has fatal pairs (9 of 36) and is for study only.
 //!
 //! Source: Y. Fu, J. Shu, "D-Code: an efficient RAID-6 code to optimize I/O loads and read
 //! performance" (IPDPS 2015). Errata: the printed subscripts of equations (1) and (2) are damaged;

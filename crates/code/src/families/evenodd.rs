@@ -3,12 +3,12 @@
 //!
 //! Disk p is the row parity, disk p + 1 the diagonal parity.
 //!
-//! Row i of disk p + 1 is diagonal i of the data disks XOR S, where S is the diagonal p - 1 that
-//! has no row of its own. So a write to a cell of S changes every diagonal parity; RDP avoids that
-//! by sending the row parity through the diagonals instead. The proof is a zigzag as for RDP, after
-//! S is found as the XOR of both parity disks.
+//! Row i of disk p + 1 is diagonal i of the data disks XOR S, where S is diagonal p - 1, which no
+//! row stores. So a write to a cell of S changes every diagonal parity; RDP avoids that by
+//! including the row parity in the diagonals instead. The proof is a zigzag as for RDP, after S is
+//! computed as the XOR of all cells of both parity disks.
 //!
-//! Fewer disks: the highest data disks are left out (`parts/chains.rs`), for any number from 3 on.
+//! Fewer disks: the highest data disks are removed (`parts/chains.rs`), for any number from 3 on.
 //!
 //! Source: M. Blaum, J. Brady, J. Bruck, J. Menon, "EVENODD: an efficient scheme for tolerating
 //! double disk failures in RAID architectures" (IEEE Trans. Computers 44, 1995).

@@ -1,17 +1,17 @@
 //! H-Code: p + 1 disks of p - 1 rows, p prime, with one parity disk and spread anti-diagonal
 //! parities.
 //!
-//! Disk p is the row parity; the anti-diagonal parities lie on the cells (i, i + 1).
+//! Disk p is the row parity; the anti-diagonal parities are the cells (i, i + 1).
 //!
-//! Row i of disk p is the XOR of row i without \[i\]\[i+1\]; \[i\]\[i+1\] is the XOR of \[p - 2 -
-//! i + j\]\[j\], rows mod p, over j other than i + 1. Two elements in a row share their row parity,
-//! and consecutive elements across a row's end share an anti-diagonal, so partial writes are cheap;
-//! every element stands in exactly two chains.
+//! Row i of disk p is the XOR of row i without \[i\]\[i+1\]; \[i\]\[i+1\] is the XOR of
+//! \[p - 2 - i + j\]\[j\], rows mod p, over j other than i + 1. Two elements in a row share their
+//! row parity, and consecutive elements across a row's end share an anti-diagonal, so partial
+//! writes are cheap; every element is in exactly two chains.
 //!
-//! Fewer disks: disk 0 holds only data and goes first; then the last disk before the row parity is
-//! shortened away, one at a time, with promotion (`parts/chains.rs`), for any number from 4 on. The
-//! row-parity disk stays: without it a cell of every row would have to be promoted, and each small
-//! write would change three parities.
+//! Fewer disks: disk 0 has only data and is removed first. Then the last disk before the row parity
+//! is removed by shortening with promotion, one at a time (`parts/chains.rs`), for any number from
+//! 4 on. The row-parity disk is kept: without it a cell of every row would have to be promoted, and
+//! each small write would change three parities.
 //!
 //! Source: C. Wu et al., "H-Code: a hybrid MDS array code to optimize partial stripe writes in
 //! RAID-6" (IPDPS 2011).

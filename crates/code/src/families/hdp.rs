@@ -1,11 +1,11 @@
 //! HDP: p - 1 disks of p - 1 rows, p prime, with parities on both diagonals to balance the load.
 //!
-//! \[i\]\[i\] is the XOR of the whole of row i, the anti-diagonal parity in it included;
-//! \[i\]\[p-2-i\] is the XOR of \[2i + j + 2\]\[j\], rows mod p, over the j for which that row
-//! exists and other than p - 2 - i. Every write changes three parities, which is the price of
-//! having no parity disk at this size.
+//! \[i\]\[i\] is the XOR of all other cells of row i, including its anti-diagonal parity;
+//! \[i\]\[p-2-i\] is the XOR of \[2i + j + 2\]\[j\], rows mod p, over the j other than p - 2 - i
+//! for which that row exists. Every write changes three parities, which is the price of having no
+//! parity disk at this size.
 //!
-//! Fewer disks: no disk holds only data, so the last ones are shortened away with promotion
+//! Fewer disks: no disk has only data, so the last disks are removed by shortening with promotion
 //! (`parts/chains.rs`), for any number from 4 on.
 //!
 //! Source: C. Wu et al., "HDP code: a horizontal-diagonal parity code to optimize I/O load

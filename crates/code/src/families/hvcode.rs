@@ -1,16 +1,16 @@
 //! HV Code: p - 1 disks of p - 1 rows, p prime, a horizontal and a vertical parity in every row.
 //!
-//! Rows and columns count from 1 to p - 1 in the paper, and <x> is x mod p. The horizontal parity
-//! \[i, <2i>\] is the XOR of the rest of row i without \[i, <4i>\]. That cell is the vertical
-//! parity: the XOR of \[k, j\] over the columns j other than <4i> and <8i>, with the row k such
-//! that <2k + 4i> = j. Every column has one parity of each kind, so reads and writes are balanced,
-//! and a data element stands in exactly two chains. 2 and 4 are invertible, and differ from 1 mod
-//! p, from p = 5 on.
+//! In the paper rows and columns are numbered from 1 to p - 1, and <x> is x mod p. The horizontal
+//! parity \[i, <2i>\] is the XOR of the rest of row i without \[i, <4i>\]. That cell is the
+//! vertical parity: the XOR of \[k, j\] over the columns j other than <4i> and <8i>, with the row k
+//! such that <2k + 4i> = j. Every column has one parity of each kind, so reads and writes are
+//! balanced, and a data element is in exactly two chains. From p = 5 on, 2 and 4 are invertible and
+//! differ from 1 mod p.
 //!
 //! Any two columns can be lost by the paper's theorem 1. This is counted for every code up to 25
-//! columns (`claims_are_true_where_small`) and for p up to 23 by the judge.
+//! columns (`claims_are_true_where_small`) and for p up to 23 by the independent reference.
 //!
-//! Fewer disks: no disk holds only data, so the last ones are shortened away with promotion
+//! Fewer disks: no disk has only data, so the last disks are removed by shortening with promotion
 //! (`parts/chains.rs`), for any number from 4 on.
 //!
 //! Source: Z. Shen, J. Shu, "HV code: an all-around MDS code to improve efficiency and reliability
@@ -46,7 +46,7 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
 }
 
 fn chains(p: usize) -> Chains {
-    // A cell of the paper, whose rows and columns start at 1.
+    // Converts a cell of the paper, whose rows and columns start at 1.
     let cell = |row: usize, column: usize| (row - 1, column - 1);
     let mut code = Chains::new(p - 1, p - 1);
     for i in 1..p {

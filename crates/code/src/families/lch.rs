@@ -1,43 +1,43 @@
-//! Reed-Solomon with its points in cosets of a subspace, so that an additive FFT computes all
-//! parities at once.
+//! Reed-Solomon codes whose points are in cosets of a subspace, so that an additive FFT computes
+//! all parities at once.
 //!
-//! T is the least power of two >= m, and p(n) the point of the number n along the Cantor basis of
+//! T is the least power of two >= m, and p(n) is point n of the Cantor basis of
 //! [`cantor`](crate::parts::cantor). Parity i is at x_i = p(i), data j at y_j = p(T + j), so T + k
-//! <= 256. V is the set of the points of 0 .. T-1, s(X) the product of (X + v) over V. Data j has
-//! in parity i the coefficient
+//! <= 256. V is the set of p(0) .. p(T-1), and s(X) is the product of (X + v) over V. The
+//! coefficient of data j in parity i is
 //!
 //! c_ij = s(y_j) / (x_i + y_j) = p((T + j) / T) / p((T + j) xor i), the quotient rounded down.
 //!
 //! All x and y differ, so this is a Cauchy matrix with its columns scaled by s(y_j), which is not
-//! 0: MDS. For m = 1, s(X) = X and the coefficients are 1. The rows depend on m through T alone.
+//! 0: MDS. For m = 1, s(X) = X and the coefficients are 1. The rows depend on m only through T.
 //!
-//! The points of gT .. gT + T-1 are a coset of V, and the columns there are a group. The polynomial
-//! of degree < T that has the values d_j of a group at its y_j is the sum of d_j (s(X) + s(y_j)) /
-//! (X + y_j), as s is constant on the coset and has the derivative 1. On V, where s is 0, it has
-//! the values sum of c_ij d_j. So the T parities are the values on V of the sum of the polynomials
-//! of all groups of data; with the group of the parities, the polynomials add up to 0. For a
-//! polynomial g of degree < T, the sum of g(point) * cell over a stripe with T parities is 0 (write
-//! g by its values on V); for g = 1: the T parities add up to the sum of all data.
+//! The points p(gT) .. p(gT + T-1) are a coset of V, and the columns at these points are a group.
+//! The polynomial of degree < T that has the values d_j of a group at its y_j is the sum of d_j
+//! (s(X) + s(y_j)) / (X + y_j), as s is constant on the coset and has the derivative 1. On V, where
+//! s is 0, it has the values sum of c_ij d_j. So the T parities are the values on V of the sum of
+//! the polynomials of all groups of data; with the group of the parities, the polynomials add up to
+//! 0. For a polynomial g of degree < T, the sum of g(point) * cell over a stripe with T parities is
+//! 0 (write g by its values on V); for g = 1: the T parities add up to the sum of all data.
 //!
 //! The basis of Lin, Chung and Han is X_i = the product over the bits t of i of f^t(X), f(X) =
-//! X^2 + X. From values on a coset to coefficients A_i in it, and back, there are log2 T levels of T/2
-//! products each. For T = 4, with v0 .. v3 at y, y + 1, y + b, y + b + 1 and b = p(2) = 0xd6:
+//! X^2 + X. The conversion from values on a coset to coefficients A_i in this basis, or back, has
+//! log2 T levels of T/2 products each. For T = 4, with v0 .. v3 at y, y + 1, y + b, y + b + 1 and b
+//! = p(2) = 0xd6:
 //!
 //! ```text
 //! e1 = v0 + v1    e0 = v0 + y e1          A2 = e0 + o0    A0 = e0 + (y^2 + y) A2
 //! o1 = v2 + v3    o0 = v2 + (y + b) o1    A3 = e1 + o1    A1 = e1 + (y^2 + y) A3
 //! ```
 //!
-//! and the A, summed over all groups of data, give the parities A0, A0 + A1, A0 + A2 + b (A1 + A3),
-//! and the third
-//! + A1 + A3. The tests below hold this to the coefficients; whether and how bytes are moved so is
-//!   not said here.
+//! The A, summed over all data groups, give the four parities: A0; A0 + A1; A0 + A2 + b (A1 + A3);
+//! and the third plus A1 and A3. The tests below compare this with the coefficients. This file does
+//! not decide whether and how bytes are processed in this way.
 //!
 //! Source: S.-J. Lin, W.-H. Chung, Y. S. Han, "Novel Polynomial Basis and Its Application to
 //! Reed-Solomon Erasure Codes" (FOCS 2014, arXiv 1404.3458); S. Gao, T. Mateer, "Additive fast
 //! Fourier transforms over finite fields" (IEEE Transactions on Information Theory 56, 2010).
-//! Leopard (C. Taylor) has the same idea and the same Cantor basis, but its bytes are coordinates
-//! along the basis, so its chunks are others.
+//! Leopard (C. Taylor) uses the same idea and the same Cantor basis, but its bytes are coordinates
+//! along the basis, so its chunks differ.
 
 use super::{Family, Width};
 use crate::parts::cantor::{POINTS, point};
@@ -73,7 +73,7 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     Ok(code.finish(format!("lch:{k}+{m}"), "lch", Claim { tolerance: m, mds: true }))
 }
 
-/// T, how many points a group has.
+/// Returns T, the number of points of a group.
 fn group_len(m: usize) -> usize {
     m.next_power_of_two()
 }
@@ -90,7 +90,7 @@ mod tests {
 
     const SIZES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
-    /// T parities over as many data columns as there are.
+    /// Returns the coefficients of T parities over the largest number of data columns.
     fn full(t: usize) -> Matrix {
         coefficients(POINTS - t, t)
     }
@@ -99,7 +99,7 @@ mod tests {
         (0..matrix.rows()).map(|i| matrix.get(i, j)).collect()
     }
 
-    /// The data of one group if only data column j is not 0.
+    /// Returns the data of the group of data column j, if only column j is not 0.
     fn group_of(j: usize, t: usize) -> Vec<Gf> {
         (0..t).map(|place| if place == j % t { Gf::ONE } else { Gf::ZERO }).collect()
     }
@@ -133,8 +133,8 @@ mod tests {
         }
     }
 
-    /// The equations of a code with T parities are the powers below T of the points; with the power
-    /// 0, all cells add up to 0.
+    /// The equations of a code with T parities have the powers of the points, below T, as
+    /// coefficients. For the power 0, all cells add up to 0.
     #[test]
     fn a_stripe_is_orthogonal_to_the_powers_of_its_points() {
         for t in SIZES {
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// The lines at the head of this file: the computation of a kernel for four parities.
+    /// Checks the formulas at the head of this file: the computation of a kernel for four parities.
     #[test]
     fn four_parities_are_the_transform_of_groups_of_four() {
         let (matrix, b) = (full(4), point(2));
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// From values on the group that begins with the point of `first` to coefficients of the LCH
+    /// Converts values on the group that begins with point `first` to coefficients of the LCH
     /// basis.
     fn inverse_transform(values: &mut [Gf], first: usize) {
         for level in 0..values.len().ilog2() {

@@ -1,11 +1,11 @@
 //! Plank's Liber8tion code: k + 2 columns of 8 rows, k up to 8, only XORs; Jerasure's and Ceph's
 //! `liber8tion`.
 //!
-//! Row r of P is the XOR of the rows r. Row r of Q has one element of each data column j, by a
-//! permutation of the column. For each j but the first, one row has an element more. No code of two
-//! parities can have fewer; a Liberation code has as few, but none exists for 8 rows. No rule for
-//! these matrices is known. Plank found them by a search, so the tolerance is counted when a code
-//! is built.
+//! Row r of P is the XOR of row r of all data columns. Row r of Q has one element of each data
+//! column j, by a permutation of the column. For each j except the first, one row has one more
+//! element. No code with two parities can have fewer elements. Liberation codes have as few, but
+//! none exists for 8 rows. No rule for these matrices is known. Plank found them by a search, so
+//! the tolerance is counted when a code is built.
 //!
 //! Source: J. S. Plank, "The RAID-6 Liber8Tion code" (International Journal of High Performance
 //! Computing Applications 23, 2009); Jerasure 2, liberation.c.
@@ -28,8 +28,9 @@ pub(super) const FAMILY: Family = Family {
 
 const WORD: usize = 8;
 
-/// For each data column but the first, whose rows are as they are: its element in row 0, 1, .. 7 of
-/// Q, one digit each; then a row of Q and the element that it has besides.
+/// The matrices of all data columns except the first, whose matrix is the identity. Each has the
+/// element in rows 0 to 7 of Q, one octal digit each; then the row of Q with a second element, and
+/// that element.
 const MATRICES: [(u32, usize, usize); WORD - 1] = [
     (0o73026154, 4, 7),
     (0o62407315, 1, 3),

@@ -1,14 +1,14 @@
 //! Plank's Liberation codes: k + 2 columns of w rows, w prime, only XORs; Jerasure's and Ceph's
 //! `liberation`.
 //!
-//! Row r of P is the XOR of the rows r. Row r of Q has element r + j (mod w) of each data column j.
-//! For each j but the first, one row y has one element more: element y + j - 1, with 2 y + j = 0
-//! (mod w).
+//! Row r of P is the XOR of row r of all data columns. Row r of Q has element r + j (mod w) of each
+//! data column j. For each j except the first, one row y has one more element, y + j - 1, with 2
+//! y + j = 0 (mod w).
 //!
 //! Any two columns can be lost if all X_j and X_i + X_j are invertible (`parts/bit_matrices.rs`).
 //! All numbers are mod w.
 //!
-//! - X_j is a permutation and one entry that is not in it, so its determinant is 1.
+//! - X_j is a permutation plus one entry outside it, so its determinant is 1.
 //! - Of X_i + X_j take the permutations alone. Row r is an edge from r + i to r + j in a graph
 //!   whose nodes are the columns of the matrix. Steps of d = j - i meet all nodes, since w is
 //!   prime, so the graph is a circle. Such a matrix has determinant 0, and each minor of one row
@@ -18,8 +18,8 @@
 //!   without the rows and the columns of both. Without the two edges the circle is two paths, and
 //!   the minor is 1 if each path has lost one node. Count in steps of d from i/2. The edges are 0
 //!   to 1 and (w - 1)/2 to (w + 1)/2, and the paths are 1 .. (w - 1)/2 and (w + 1)/2 .. w. The
-//!   columns i/2 - 1 and j/2 - 1 are at s = -1/d and at s + (w + 1)/2. From any s but 0, so many
-//!   steps lead from one path to the other.
+//!   columns i/2 - 1 and j/2 - 1 are at s = -1/d and at s + (w + 1)/2. From any s except 0,
+//!   (w + 1)/2 steps lead from one path to the other.
 //!
 //! Source: J. S. Plank, "The RAID-6 Liberation codes" (FAST 2008); Jerasure 2, liberation.c.
 

@@ -1,30 +1,31 @@
 //! Local reconstruction codes: l groups with an XOR parity each, and g parities over all data.
 //!
-//! One lost column is repaired within its group; the globals are for more. Every family member
-//! tolerates any g + 1 losses, and no code of this shape does better (lose a data column, its local
-//! and all globals). Derivation: let t <= g + 1 columns be lost, D of them data. The locals add up
-//! to the row of ones, and the globals together with the row of ones form a matrix in which no
-//! square minor on the needed columns vanishes. If no local is lost, the row of ones and the
-//! surviving globals are enough rows for D; if one is lost, D <= g - lost globals and the surviving
-//! globals are enough.
+//! One lost column is repaired within its group; the global parities (globals) are for more losses.
+//! Every code of the family tolerates any g + 1 losses, and no code of this shape tolerates more:
+//! losing a data column, its local parity and all globals is fatal. Derivation: let t <= g + 1
+//! columns be lost, D of them data. The locals add up to the row of ones, and the globals together
+//! with the row of ones form a matrix in which no square minor on the needed columns is zero. If no
+//! local is lost, the row of ones and the surviving globals are enough rows for D; if one is lost,
+//! D <= g - lost globals and the surviving globals are enough.
 //!
 //! The globals, by g:
 //!
 //! - g = 0: none. One loss.
-//! - g = 1: the coefficient of a data column is 1 + its index in its group. Two losses in one group
-//!   meet different coefficients; in two groups each is repaired locally. Groups of up to 255.
+//! - g = 1: the coefficient of a data column is 1 + its index in its group. Two lost columns of one
+//!   group have different coefficients; in two groups each is repaired locally. Groups have up to
+//!   255 columns.
 //! - g = 2: rows alpha and alpha^2, as in Azure's LRC. Element e of group q has alpha = a^q z_e,
-//!   z_e = a^(17 e) in the multiplicative group of GF(16), a coset per group. A coset together with
-//!   0 is closed under addition, and two cosets meet only in 0, so **every pattern that could be
-//!   decodable is**: lrc:12,2,2 survives 1568 of the 1820 sets of four. Limits: 17 groups of up to
-//!   15; with GF(4) instead, 85 groups of up to 3.
+//!   z_e = a^(17 e) in the multiplicative group of GF(16), so each group is a coset of it. A coset
+//!   together with 0 is closed under addition, and two cosets meet only in 0, so **every pattern
+//!   that could be decodable is**: lrc:12,2,2 survives 1568 of the 1820 sets of four. Limits: 17
+//!   groups of up to 15; with GF(4) instead, 85 groups of up to 3.
 //! - g = 3..5: rows 1 .. g of the extended Cauchy matrix of g + 1 rows; its row 0 is the row of
 //!   ones. Up to 251 data columns.
 //!
 //! Source: C. Huang et al., "Erasure coding in Windows Azure Storage" (USENIX ATC 2012). The paper
-//! gives its alphas only for (12,2,2) in GF(2^4); the cosets carry its condition to every number of
-//! groups. Ceph's plugin `lrc` is another layout (its locals also cover globals); it can be written
-//! as a code file.
+//! gives its alphas only for (12,2,2) in GF(2^4); the cosets extend its condition to every number
+//! of groups. Ceph's plugin `lrc` is another layout (its locals also cover globals); it can be
+//! written as a code file.
 
 use super::{Family, Width, equal_groups};
 use crate::parts::cauchy::{MOST_DATA, extended_cauchy};
@@ -43,7 +44,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Lists the specs with as many global parities as are needed, and with one more.
+/// Lists the specs with the least number of global parities that suffices, and with one more.
 fn choices(disks: usize, survive: usize) -> Vec<String> {
     let globals = survive.saturating_sub(1)..=survive;
     globals.flat_map(|g| equal_groups(disks, g).map(move |(l, k)| format!("lrc:{k},{l},{g}"))).collect()
@@ -86,7 +87,7 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
 
 /// One coset of the multiplicative group of GF(16), or of GF(4), per group.
 fn coset_alphas(arguments: &Arguments, groups: usize, size: usize) -> Result<Vec<Gf>, CodeError> {
-    // Exponent step to the next element of the subgroup = the number of its cosets.
+    // The exponent step between elements of the subgroup is the number of its cosets.
     let cosets = match (size, groups) {
         (1..=15, 1..=17) => 17,
         (1..=3, 18..=85) => 85,

@@ -1,7 +1,7 @@
 //! Copies: column 0 holds the data and each further column equals it, cell0 + cell_i = 0.
 //!
-//! Any one column that is left gives back all, so n - 1 can be lost, and that is MDS: n - 1 of n
-//! columns are redundant.
+//! Any one surviving column determines all others, so n - 1 columns can be lost. The code is MDS:
+//! n - 1 of n columns are redundant.
 
 use super::{Family, Width};
 use crate::parts::MOST_COLUMNS;

@@ -1,17 +1,17 @@
 //! P-Code: p - 1 disks of (p - 1) / 2 rows, p prime, one parity and otherwise data in every column.
 //!
-//! Columns count from 1 to p - 1. A data element is a pair {a, b} of different columns whose sum is
-//! not 0 mod p. It is in column a + b mod p and belongs to the parities of columns a and b, which
-//! are the first row. So a column has (p - 3) / 2 data elements, and each stands in exactly two
-//! chains: updates are optimal. Within a column the pairs are ordered by their smaller number,
-//! which is a choice of this file: the paper names pairs and no rows.
+//! Columns are numbered from 1 to p - 1. A data element is a pair {a, b} of different columns whose
+//! sum is not 0 mod p. It is in column a + b mod p and belongs to the parities of columns a and b,
+//! which are the first row. So a column has (p - 3) / 2 data elements, and each is in exactly two
+//! chains, which is optimal for updates. Within a column the pairs are ordered by their smaller
+//! number. This order is Pantile's choice: the paper names pairs but no rows.
 //!
 //! Any two columns can be lost, by the paper's proof. This is counted for every code up to 25
-//! columns (`claims_are_true_where_small`) and for p up to 23 by the judge.
+//! columns (`claims_are_true_where_small`) and for p up to 23 by the independent reference.
 //!
-//! Fewer disks: no disk holds only data, so the last ones are shortened away with promotion
-//! (`parts/chains.rs`), for any number from 4 on. The paper's variant with p columns, whose last is
-//! of data alone, is not carried.
+//! Fewer disks: no disk has only data, so the last disks are removed by shortening with promotion
+//! (`parts/chains.rs`), for any number from 4 on. The paper's variant with p columns, whose last
+//! column has only data, is not implemented.
 //!
 //! Source: C. Jin, H. Jiang, D. Feng, L. Tian, "P-Code: a new RAID-6 code with optimal properties"
 //! (ICS 2009).

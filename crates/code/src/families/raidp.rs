@@ -1,34 +1,35 @@
-//! RAIDP: two copies, and a small add-on per disk with which they survive as much as three copies.
+//! RAIDP: two copies plus a small add-on per disk, which together tolerate as many lost disks as
+//! three copies.
 //!
-//! Each of the N disks has N - 1 *superchunks*, and every pair of disks shares exactly one: both
-//! hold a copy. Disk i's add-on holds the sum of the superchunks of disk i. So disks are the
-//! vertices of a complete graph, superchunks its edges. If two disks are lost, they share one
-//! superchunk and nothing else is gone twice; either add-on gives it back.
+//! Each of the N disks has N - 1 *superchunks*, and every pair of disks shares exactly one, of
+//! which both store a copy. Disk i's add-on holds the sum of the superchunks of disk i. So disks
+//! are the vertices of a complete graph, superchunks its edges. If two disks are lost, only the
+//! superchunk that they share has lost both copies; either add-on recovers it.
 //!
-//! - plain: the add-on is the XOR. A lost triple of disks leaves a triangle of unknown edges. Every
-//!   two of its edges meet in one equation, so the rank is 2 of 3: always fatal.
-//! - `weighted`: in the add-on of a disk, a superchunk shared with a higher-numbered disk has
-//!   coefficient 1, with a lower-numbered one 2. For disks i < j < k the triangle (ij, ik, jk) has
-//!   the rows (1,1,0), (2,0,1), (0,2,2). Its determinant 2 + 4 = 6 is not zero for any numbers:
-//!   **all triples survive**, at the same storage and traffic.
-//! - `stack=2`: a second add-on per disk, coefficient 2^(partner's number); the first is weighted.
-//!   All quadruples survive. The coefficients depend on the numbers of the disks alone, so one
-//!   check of all quadruples of 64 disks holds for every N
-//!   (`tests/code/claims_are_true_where_small.rs`).
+//! - plain: the add-on is the XOR. A lost triple of disks leaves a triangle of unknown edges. The
+//!   three add-ons give three equations of rank 2, so the loss is always fatal.
+//! - `weighted`: in the add-on of a disk, a superchunk has coefficient 1 if the other disk has a
+//!   higher number, and 2 if it has a lower number. For disks i < j < k the triangle (ij, ik, jk)
+//!   has the rows (1,1,0), (2,0,1), (0,2,2). Its determinant 2 + 4 = 6 is not zero, whatever the
+//!   numbers: **all triples survive**, at the same storage and traffic.
+//! - `stack=2`: a second add-on per disk, in which a superchunk has the coefficient 2^(number of
+//!   the other disk); the first add-on is weighted. All quadruples survive. The coefficients depend
+//!   on the numbers of the disks alone, so one check of all quadruples of 64 disks holds for every
+//!   N (`tests/code/claims_are_true_where_small.rs`).
 //!
-//! Layout (circulant): superchunk (t, i), t = 1 .. floor(N / 2), lies on disk i at row 2(t - 1) and
-//! on disk (i + t) mod N at row 2(t - 1) + 1. For even N and t = N / 2 the two ends meet halfway:
-//! only i < N / 2 exist, and both copies lie at row N - 2. The copy on disk i is data. User order:
-//! t, then i. Equations: mirrors in that order, then first add-ons, then second.
+//! Layout (circulant): superchunk (t, i), t = 1 .. floor(N / 2), is stored on disk i at row
+//! 2(t - 1) and on disk (i + t) mod N at row 2(t - 1) + 1. For even N and t = N / 2 only i < N / 2
+//! exist, and both copies are at row N - 2. The copy on disk i is data. User order: t, then i.
+//! Equations: mirrors in that order, then first add-ons, then second.
 //!
-//! Claims count all columns, add-ons included: 2, 3 and 4. Two disks that share a superchunk and
-//! their add-ons are four columns, fatal with one add-on each. Only raidp:3,weighted is MDS: its
-//! redundancy of 6 elements is exactly three disks.
+//! The claimed tolerances count all columns, add-ons included: 2, 3 and 4. With one add-on per
+//! disk, losing two disks and both of their add-ons, four columns, is fatal. Only raidp:3,weighted
+//! is MDS: its redundancy of 6 elements is exactly three disks.
 //!
 //! Limits: N = 3 .. 64. Source: E. Rosenfeld, A. Zuck, N. Amit, M. Factor, D. Tsafrir, "RAIDP:
-//! replication with intra-disk parity" (EuroSys 2020), by its slides; the circulant gives their
-//! figure for N = 5. They have the plain form; weights and the stack of general coefficients are
-//! Pantile's.
+//! replication with intra-disk parity" (EuroSys 2020), as described in its slides; the circulant
+//! layout gives their figure for N = 5. They describe the plain form; the weights and the second
+//! add-on are Pantile's.
 
 use super::{Family, Width};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
@@ -88,7 +89,8 @@ struct Superchunk {
 }
 
 impl Superchunk {
-    /// Its cell on `disk` and the number of the other disk; `None` if it is not stored there.
+    /// Returns the cell of the superchunk on `disk` and the number of the other disk; `None` if
+    /// `disk` does not store it.
     fn on(&self, disk: usize) -> Option<((usize, usize), usize)> {
         match disk {
             _ if self.data.1 == disk => Some((self.data, self.copy.1)),

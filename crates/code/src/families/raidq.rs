@@ -1,5 +1,6 @@
-//! RAIDq: three or four parities made of powers, P_p = sum of g_p^i D_i, so that encoding is
-//! Horner's rule with a few fixed multipliers, and the first two parities stay RAID-6's P and Q.
+//! RAIDq: three or four parities with powers as coefficients, P_p = sum of g_p^i D_i, so that
+//! encoding is Horner's rule with a few fixed multipliers, and the first two parities stay RAID-6's
+//! P and Q.
 //!
 //! | form | generators | data columns up to |
 //! | --- | --- | --- |
@@ -17,14 +18,14 @@
 //! | `k+4,cbrt=paper` | the same with the paper's root a^1/3 = a^85 Y | 63 |
 //! | `k+4,sixth` | 1, a^1/2, a^1/6, a^1/3 with a^1/6 = a^-1/2 Y^2 | 63 |
 //!
-//! X lies in GF(2^16) and Y in GF(2^24). Instead of a second field a column has 2 or 3 rows over
-//! GF(2^8), row t the coefficient of X^t, and a power of a generator acts on the rows as a matrix:
-//! X (lo, hi) = (c hi, lo + b hi), Y (c0, c1, c2) = (a c2, c0, c1). Generators from GF(2^8) act on
-//! every row alike, so those parities stay byte-identical to RAID-6's.
+//! X is in GF(2^16) and Y in GF(2^24). Instead of a second field, a column has 2 or 3 rows over
+//! GF(2^8). Row t is the coefficient of X^t, and a power of a generator acts on the rows as a
+//! matrix: X (lo, hi) = (c hi, lo + b hi), Y (c0, c1, c2) = (a c2, c0, c1). Generators from GF(2^8)
+//! act on every row alike, so those parities stay byte-identical to RAID-6's.
 //!
-//! Limits: MDS exactly up to the numbers in the table, which [`plank`](crate::plank) computes; the
-//! first vanishing minor beyond is the certificate in the refusal. 125 and 164 are the best of all
-//! 32,640 polynomials X^2 + bX + c with c = 1 and over all.
+//! Limits: MDS exactly up to the numbers in the table, which [`plank`](crate::plank) computes. The
+//! first minor that is zero above the limit is the certificate in the refusal. There are 32,640
+//! polynomials X^2 + bX + c: 125 is the best limit with c = 1, 164 the best of all.
 //!
 //! Source: M.-S. Chen, B.-Y. Yang, C.-M. Cheng, "RAIDq: a software-friendly, multiple-parity RAID"
 //! (HotStorage 2013). Errata: the paper calls the X form "not an MDS code"; that is true only for
@@ -80,7 +81,7 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     Ok(code(k, &rows).finish(rows.spec(k, m), "raidq", Claim { tolerance: m, mds: true }))
 }
 
-/// The options as they were given.
+/// Returns the options as they were given.
 fn options(arguments: &mut Arguments) -> Result<Vec<String>, CodeError> {
     let mut found = Vec::new();
     for flag in ["x92", "x125", "x164", "powers", "sqrt", "cbrt", "sixth"] {
@@ -96,7 +97,7 @@ fn options(arguments: &mut Arguments) -> Result<Vec<String>, CodeError> {
     Ok(found)
 }
 
-/// Choice of generators: their name, and the limit of k.
+/// A choice of generators, with its name and the limit of k.
 struct Rows {
     /// The canonical option, empty for the default.
     option: String,
@@ -158,7 +159,8 @@ fn of_b(arguments: &Arguments, m: usize, value: &str) -> Result<Rows, CodeError>
     let generators: Vec<Gf> = (0..m as u64).map(|p| b.pow(p)).collect();
     let words = if m == 3 { "[1, b, b^2]" } else { "[1, b, b^2, b^3]" };
     let mut rows = of_bytes(&format!("b=0x{b}"), &format!("{words} with b = 0x{b}"), generators, 0);
-    // Three powers of an element are Vandermonde and hold up to its order.
+    // With three parities the rows are Vandermonde, and the code is MDS up to the order of the
+    // element.
     rows.limit = match (m, b.order()) {
         (3, Some(order)) => order,
         _ => plank::first_vanishing_minor(&rows.field, &rows.generators).map_or(plank::MOST_DATA, |minor| minor.limit()),
@@ -235,7 +237,8 @@ fn refusal(arguments: &Arguments, k: usize, m: usize, rows: &Rows) -> CodeError 
     }
 }
 
-/// Row t of parity p: P_p\[t\] = sum over i and s of (matrix of g_p^i)\[t\]\[s\] D_i\[s\].
+/// Builds the code. Row t of parity p is: P_p\[t\] = sum over i and s of (matrix of
+/// g_p^i)\[t\]\[s\] D_i\[s\].
 fn code(k: usize, rows: &Rows) -> CodeBuilder {
     let degree = rows.field.degree();
     let mut code = CodeBuilder::uniform(k + rows.generators.len(), degree);

@@ -1,13 +1,14 @@
 //! Row-Diagonal Parity: p + 1 disks of p - 1 rows, p prime. Disk p - 1 is the row parity, disk p
 //! the diagonal parity.
 //!
-//! Cell \[i\]\[j\], row parity included, lies on diagonal i + j mod p; row i of disk p is the XOR
-//! of diagonal i, and diagonal p - 1 is not stored. After two losses some diagonal misses one cell
-//! only; row and diagonal parity then alternate, and because p is prime the zigzag visits
-//! everything. Since the diagonals contain the row parity, a small write touches up to 3 parities.
+//! Cell \[i\]\[j\], row parity included, is on diagonal i + j mod p; row i of disk p is the XOR of
+//! diagonal i, and diagonal p - 1 is not stored. After two losses some diagonal lacks only one
+//! cell. From there row and diagonal parities recover cells in turn, and because p is prime this
+//! zigzag reaches every lost cell. Since the diagonals contain the row parity, a small write
+//! touches up to 3 parities.
 //!
-//! Fewer disks: data disks hold only data, so the highest are left out (`parts/chains.rs`), for any
-//! number from 3 on.
+//! Fewer disks: data disks have only data, so the highest ones are removed (`parts/chains.rs`), for
+//! any number from 3 on.
 //!
 //! Source: P. Corbett et al., "Row-diagonal parity for double disk failure correction" (FAST 2004).
 

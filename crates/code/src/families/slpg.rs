@@ -1,12 +1,13 @@
-//! Simple local parity groups: k / l groups that know nothing of each other, the m parities dealt
-//! out to them in turn.
+//! Simple local parity groups: k / l independent groups, to which the m parities are assigned in
+//! turn.
 //!
-//! Parity i covers group i mod G with the coefficients of [`reed_sol_van`] of (k, m). The SHEC
-//! paper compares SHEC with it: the same number of parities of the same length, not shingled.
+//! Let G = k / l. Parity i covers group i mod G with the coefficients of [`reed_sol_van`] of (k,
+//! m). The SHEC paper compares SHEC with this code: it has as many parities of the same length,
+//! which do not overlap.
 //!
-//! Claim: each group is a Reed-Solomon code of its own, with a part of a matrix that has no
-//! vanishing minor, so it tolerates exactly as many losses as it has parities. The weakest group
-//! has floor(m / G), and that is the tolerance; it is MDS only if there is one group.
+//! Claim: each group is a separate Reed-Solomon code, with a part of a matrix that has no zero
+//! minor, so it tolerates exactly as many losses as it has parities. The weakest group has floor(m
+//! / G) parities, which is the tolerance; it is MDS only if there is one group.
 //!
 //! Limits: l divides k; k + m <= 256. With m < G some group has no parity and the tolerance is 0.
 //!
@@ -30,7 +31,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Two groups that bear the losses each.
+/// Lists the spec with two groups that each tolerate the losses.
 fn choices(disks: usize, survive: usize) -> Vec<String> {
     let m = 2 * survive;
     match disks.checked_sub(m).filter(|&k| m > 0 && k >= 4 && k.is_multiple_of(2)) {

@@ -2,12 +2,13 @@
 //! rows.
 //!
 //! Row n-2 of column i is the XOR of \[k\]\[i + k + 2\], row n-1 of \[k\]\[i - k - 2\], k = 0 ..
-//! n-3, columns mod n. Two lost columns cut each family of diagonals into chains that begin at a
-//! diagonal which misses one of the two; with n prime the steps of length +-(distance of the two)
-//! reach every lost element. Update cost is optimal: two parities per element.
+//! n-3, columns mod n. Two lost columns cut each family of diagonals into chains, each of which
+//! begins at a diagonal that avoids one of the two columns; with n prime the steps of length
+//! +-(distance of the two) reach every lost element. Update cost is optimal: two parities per
+//! element.
 //!
-//! For other n >= 4 the next prime is shortened (`parts/chains.rs`); `raw` is the bare construction
-//! at a composite n, which has fatal pairs and is for study only.
+//! For other n >= 4 the next prime is shortened (`parts/chains.rs`); `raw` is the construction
+//! itself for a composite n, which has fatal pairs and is for study only.
 //!
 //! Source: L. Xu, J. Bruck, "X-Code: MDS array codes with optimal encoding" (IEEE Trans.
 //! Information Theory 45, 1999).

@@ -1,11 +1,11 @@
-//! Xorbas: Reed-Solomon to which XOR locals are added, with coefficients such that the Reed-Solomon
-//! parities need no local of their own.
+//! Xorbas: Reed-Solomon codes with added XOR parities of groups (locals), with coefficients such
+//! that the Reed-Solomon parities need no stored local.
 //!
 //! The g = m - s Reed-Solomon parities are defined by the parity checks sum_j a^(r j) c_j = 0, r =
-//! 0..g-1, over the data and themselves (j counts both). Check 0 is the row of ones. So with S_q =
-//! XOR of group q, S_1 + .. + S_s equals the sum of the Reed-Solomon parities. They form a group
-//! whose local parity is implied, and a lost one of them is repaired from the other g - 1 and the s
-//! locals.
+//! 0..g-1, over the data and these parities (j counts both). Check 0 is the row of ones. So with
+//! S_q = XOR of group q, the sum S_1 + .. + S_s equals the sum of the Reed-Solomon parities. They
+//! form a group whose local parity is implied, and one lost Reed-Solomon parity is repaired from
+//! the other g - 1 and the s locals.
 //!
 //! Claims. Any g losses are survived by construction: of the k + g Reed-Solomon columns any g can
 //! be lost, and locals follow from data. If a group has g + 1 columns or more (l > g), their loss
@@ -14,12 +14,11 @@
 //! the work. xorbas:10,6,5 tolerates 4 (distance 5), the paper's figure.
 //!
 //! Limits: l divides k, g >= 2 (with g = 1 the only Reed-Solomon parity would be the sum of the
-//! locals), k
-//! + g <= 255 (powers of a repeat after that).
+//! locals), and `k + g <= 255` (powers of a repeat after that).
 //!
 //! Source: M. Sathiamoorthy et al., "XORing elephants: novel erasure codes for big data" (VLDB
-//! 2013). Theorem 5 there proves existence for general sizes; the explicit form for all c_i = 1 is
-//! its section 2.1, which is built here for every size.
+//! 2013). Theorem 5 there proves existence for general sizes; the explicit form with all c_i = 1 is
+//! in its section 2.1 and is built here for every size.
 
 use super::{Family, Width, equal_groups};
 use crate::parts::{MOST_COLUMNS, tolerance};

@@ -1,22 +1,23 @@
-//! GF(2^w), w = 2 .. 32, for the coefficients of bit matrices: a number is a polynomial, bit x its
-//! coefficient of a^x.
+//! GF(2^w), w = 2 .. 32, for the coefficients of bit matrices: a number is a polynomial, and its
+//! bit x is the coefficient of a^x.
 //!
-//! The matrix of an element e has the bits of e a^x in column x, so it takes the bits of v to those
-//! of e v. The polynomials are those of gf-complete, on which Jerasure computes; a = 2 generates
-//! every non-zero element of each.
+//! The matrix of an element e has the bits of e a^x in column x, so it maps the bits of v to those
+//! of e v. The polynomials are those of gf-complete, which Jerasure uses; in each field a = 2
+//! generates every non-zero element.
 //!
-//! These fields are not subfields of GF(2^8), and need not be: a code takes only bits from here.
+//! These fields are not subfields of GF(2^8). They need not be: a code uses only their bit
+//! matrices.
 
 /// The word lengths that have a polynomial here.
 pub(crate) const WORDS: std::ops::RangeInclusive<usize> = 2..=32;
 
-/// Without the term a^w.
+/// The polynomials for w = 2 to 32, without the term a^w.
 const POLYNOMIALS: [usize; 31] = [
     0x3, 0x3, 0x3, 0x5, 0x3, 0x9, 0x1d, 0x11, 0x9, 0x5, 0x53, 0x1b, 0x443, 0x3, 0x100b, 0x9, 0x81, 0x27, 0x9,
     0x5, 0x3, 0x21, 0x87, 0x9, 0x47, 0x27, 0x9, 0x5, 0x80_0007, 0x9, 0x40_0007,
 ];
 
-/// Longer words have no tables.
+/// The longest words that have tables.
 const TABLES_WORD_MAX: usize = 8;
 
 /// The field of one word length.
@@ -24,7 +25,7 @@ pub(crate) struct BinaryField {
     word: usize,
     /// Entry i is a^i, for 0 <= i < 2 (2^word - 1); empty without tables.
     powers: Vec<usize>,
-    /// For each non-zero element its power of a; empty without tables.
+    /// For each non-zero element e, the i with a^i = e; empty without tables.
     logs: Vec<usize>,
 }
 
@@ -43,7 +44,7 @@ impl BinaryField {
         field
     }
 
-    /// Bits of an element.
+    /// The number of bits of an element.
     pub(crate) fn word(&self) -> usize {
         self.word
     }
@@ -70,7 +71,7 @@ impl BinaryField {
         }
     }
 
-    /// The element whose product with this one, which is not 0, is 1: its power 2^w - 2.
+    /// The inverse of an element that is not 0: its power 2^w - 2.
     pub(crate) fn inverse(&self, element: usize) -> usize {
         assert!(element != 0, "0 has no inverse");
         if !self.logs.is_empty() {
@@ -80,7 +81,7 @@ impl BinaryField {
         squares.take(self.word).skip(1).fold(1, |product, square| self.product(product, square))
     }
 
-    /// 1, and each time the product of the last with an element.
+    /// The powers of an element, from 1 on, without end.
     pub(crate) fn powers(&self, element: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(1), move |&power| Some(self.product(power, element)))
     }
@@ -90,7 +91,7 @@ impl BinaryField {
         std::iter::successors(Some(element), |&column| Some(self.times_a(column))).take(self.word)
     }
 
-    /// Number of ones in the element's matrix.
+    /// The number of ones in the element's matrix.
     pub(crate) fn ones(&self, element: usize) -> u32 {
         self.columns(element).map(usize::count_ones).sum()
     }
@@ -100,7 +101,7 @@ impl BinaryField {
 mod tests {
     use super::*;
 
-    /// By school multiplication.
+    /// Multiplies by the schoolbook method.
     fn long_product(word: usize, a: usize, b: usize) -> usize {
         let product = (0..word).filter(|i| b >> i & 1 == 1).fold(0u64, |sum, i| sum ^ (a as u64) << i);
         let polynomial = 1u64 << word | POLYNOMIALS[word - 2] as u64;
@@ -110,7 +111,7 @@ mod tests {
         reduced as usize
     }
 
-    /// All elements of short words, some of each length of long ones.
+    /// Returns all elements for short words, and elements of each bit length for long words.
     fn elements(word: usize) -> Vec<usize> {
         let size = 1usize << word;
         match word {
@@ -151,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A polynomial that can be divided has powers of 2 that come back too soon.
+    /// If a polynomial were reducible, the powers of 2 would repeat too soon.
     #[test]
     fn two_generates_every_field() {
         for word in WORDS {

@@ -1,21 +1,21 @@
-//! Codes of bit matrices: columns of w rows, only XORs, whose columns in packets are the chunks of
-//! Jerasure.
+//! Codes of bit matrices: columns of w rows, only XORs. Stored in packets, their columns are the
+//! chunks of Jerasure.
 //!
-//! A matrix of w x w bits for each parity i and data column j says which rows of the column are in
-//! which row of the parity. The user's elements go column by column, because that is the order of a
-//! chunk of Jerasure's: w packets, one of each row, again and again.
+//! A matrix of w x w bits for each parity i and data column j defines which rows of the column are
+//! summed in each row of the parity. The user order is column by column, because that is the order
+//! of bytes in a Jerasure chunk: w packets, one of each row, repeatedly.
 //!
 //! Minimum density codes have two parities, the first the XOR of the rows. The matrices X_j of the
-//! second have as few ones as is possible if any two columns can be lost: k w + k - 1. With P and
-//! one data column, or with two data columns i and j, that is the case when X_j and X_i + X_j are
-//! invertible.
+//! second have as few ones as is possible if any two columns can be lost: k w + k - 1. If P and
+//! data column j are lost, X_j must be invertible; if data columns i and j are lost, X_i + X_j must
+//! be.
 
 use super::binary_field::BinaryField;
 use super::chains::is_prime;
 use crate::{Arguments, CodeBuilder, CodeError, Hint};
 
-/// The code in which row r of parity i is the XOR of the rows `ones(i, r, j)` of each data column
-/// j.
+/// Returns the code in which row r of parity i is the XOR of the rows `ones(i, r, j)` of each data
+/// column j.
 pub(crate) fn bit_matrices<Rows: IntoIterator<Item = usize>>(
     (k, m): (usize, usize),
     word: usize,
@@ -29,8 +29,8 @@ pub(crate) fn bit_matrices<Rows: IntoIterator<Item = usize>>(
     code
 }
 
-/// The code in which parity i is the sum of the data columns times `coefficients[i]`, elements of a
-/// field as bits: row r of a column is bit r of its elements.
+/// Returns the code in which parity i is the sum of the data columns times `coefficients[i]`. A
+/// column is a list of field elements: row r has bit r of each.
 pub(crate) fn of_coefficients(field: &BinaryField, coefficients: &[Vec<usize>]) -> CodeBuilder {
     let columns = |row: &Vec<usize>| row.iter().map(|&c| field.columns(c).collect()).collect();
     let columns: Vec<Vec<Vec<usize>>> = coefficients.iter().map(columns).collect();
@@ -41,8 +41,8 @@ pub(crate) fn of_coefficients(field: &BinaryField, coefficients: &[Vec<usize>]) 
     })
 }
 
-/// The code whose first parity is the XOR of each row; in row r of its second are the rows `ones(r,
-/// j)` of data column j.
+/// Returns the code whose first parity is the XOR of each row. Row r of its second parity is the
+/// XOR of the rows `ones(r, j)` of each data column j.
 pub(crate) fn minimum_density(
     k: usize,
     word: usize,
@@ -51,19 +51,19 @@ pub(crate) fn minimum_density(
     bit_matrices((k, 2), word, |i, r, j| if i == 0 { vec![r] } else { ones(r, j) })
 }
 
-/// The words of a family, one for each prime.
+/// The word lengths of a family, one for each prime.
 pub(crate) struct Words {
-    /// Word length plus this is a prime.
+    /// The difference: word length plus this is a prime.
     pub prime_less: usize,
-    /// Name of the sum in messages.
+    /// The rule, as messages state it.
     pub rule: &'static str,
-    /// The one word that is taken although it does not follow the rule.
+    /// A word length that is accepted although it does not follow the rule.
     pub tolerated: Option<usize>,
 }
 
 impl Words {
-    /// Takes k and then w, of which the least that has k rows is left out; both, and the canonical
-    /// spec's arguments.
+    /// Takes the arguments k and w; w defaults to the least word length of at least k. Returns
+    /// both, and the arguments of the canonical spec.
     pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<(usize, usize, String), CodeError> {
         let more = "use raid6, rs or cauchy for more";
         let k = arguments.count("k, the number of data columns,", 1, COLUMNS_MAX, more)?;
@@ -89,7 +89,7 @@ impl Words {
         is_prime(word + self.prime_less)
     }
 
-    /// The least word for so many data columns. Jerasure and Ceph refuse w = 2.
+    /// Returns the least word length for k data columns. Jerasure and Ceph refuse w = 2.
     fn least(&self, k: usize) -> usize {
         (k.max(3)..).find(|&word| self.fits(word)).expect("there is always a larger prime")
     }
@@ -98,6 +98,6 @@ impl Words {
 /// The most data columns, about as many as array codes have.
 const COLUMNS_MAX: usize = 64;
 
-/// The most rows, as in Ceph. With so many and more than 20 data columns a first plan for two of
-/// them is dense and takes seconds.
+/// The most rows, as in Ceph. With 257 rows and more than 20 data columns the first plan for two
+/// lost columns is dense and takes seconds.
 const WORD_MAX: usize = 257;

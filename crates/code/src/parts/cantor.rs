@@ -1,21 +1,21 @@
 //! The elements of GF(2^8) numbered along a Cantor basis: b_0 = 1, and b_{i+1} is the smaller
 //! solution of x^2 + x = b_i; the other one is larger by 1.
 //!
-//! The point of the number n is p(n), the sum of the b_i over the bits i of n. So p(n) + p(n') =
-//! p(n xor n'), and 0 .. 255 number all elements, each once.
+//! Point n is p(n), the sum of the b_i over the bits i that are set in n. So p(n) + p(n') = p(n xor
+//! n'), and p(0) .. p(255) are all elements, each once.
 //!
-//! f(x) = x^2 + x takes b_{i+1} to b_i and b_0 to 0, so f, t times, takes p(n) to p(n / 2^t), the
-//! quotient rounded down. That is a monic polynomial of degree 2^t that is zero at the points of 0
-//! .. 2^t - 1, a subspace: the product of (x + v) over it. It is additive, constant on every coset
-//! of the subspace, and its derivative is 1.
+//! f(x) = x^2 + x maps b_{i+1} to b_i and b_0 to 0, so f applied t times maps p(n) to p(n / 2^t),
+//! with the quotient rounded down. It is a monic polynomial of degree 2^t that is zero at p(0) ..
+//! p(2^t - 1). These points are a subspace, and the polynomial is the product of (x + v) over it.
+//! It is additive, constant on every coset of the subspace, and its derivative is 1.
 //!
 //! Source: D. G. Cantor, "On arithmetical algorithms over finite fields" (Journal of Combinatorial
-//! Theory A 50, 1989). All of it holds with either solution; the points, and so the bytes, depend
-//! on the one that is taken.
+//! Theory A 50, 1989). All this is true for either solution of the equation; the points, and so the
+//! stored bytes, depend on the choice.
 
 use pantile_gf::{Gf, ORDER};
 
-/// Number of points: the elements of the field.
+/// The number of points, which is that of the elements of the field.
 pub(crate) const POINTS: usize = ORDER + 1;
 
 const BASIS: [Gf; 8] = [Gf(1), Gf(0xd6), Gf(0x98), Gf(0x92), Gf(0x56), Gf(0xc8), Gf(0x58), Gf(0xe6)];
@@ -62,8 +62,8 @@ mod tests {
                 assert_eq!(product, point(n >> t), "2^{t} points at {n}");
                 assert_eq!(product, (0..t).fold(point(n), |x, _| f(x)));
             }
-            // The derivative of an additive polynomial is its coefficient of X: the product of the
-            // zeros but 0.
+            // The derivative of an additive polynomial is its coefficient of X: the product of its
+            // zeros other than 0.
             assert_eq!((1..size).map(point).product::<Gf>(), Gf::ONE);
         }
     }

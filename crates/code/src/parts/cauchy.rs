@@ -2,20 +2,20 @@
 //!
 //! With x_i = a^-i, y_0 = 0 and y_j = a^j, the matrix 1/(x_i + y_j), j = 0..4, is Cauchy as long as
 //! all x_i and y_j differ: then every square minor is non-zero. The powers a^-i, i = 0..250, are
-//! 251 of the 255 non-zero elements, and the four they leave out are exactly a^1 .. a^4; with zero
-//! that is the whole field, hence 251 columns and five such rows. A row of ones above keeps all
+//! 251 of the 255 non-zero elements, and the other four are exactly a^1 .. a^4. With zero that is
+//! the whole field, so 251 columns and five such rows are the most. A row of ones above keeps all
 //! minors non-zero (it is the Cauchy row of y = infinity), and so does scaling each row to begin
 //! with 1. The row y_0 becomes a^i.
 
 use pantile_gf::{Gf, Matrix};
 
-/// The most data columns: beyond, a^-i would repeat one of a^1 .. a^4.
+/// The most data columns: with more, a^-i would repeat one of a^1 .. a^4.
 pub(crate) const MOST_DATA: usize = 251;
 
 /// The most rows: ones, and one for each of the five y.
 pub(crate) const MOST_ROWS: usize = 6;
 
-/// The first m rows over k columns.
+/// Returns the first m rows over k columns.
 pub(crate) fn extended_cauchy(k: usize, m: usize) -> Matrix {
     assert!(k <= MOST_DATA && m <= MOST_ROWS, "the elements x and y must differ");
     let y = |row: usize| if row == 1 { Gf::ZERO } else { Gf::alpha_pow(row as i64 - 1) };

@@ -1,50 +1,51 @@
-//! XOR array codes as lists of chains, and how they are shortened to any number of columns.
+//! XOR array codes as lists of chains, and their shortening to any number of columns.
 //!
-//! A *chain* is a parity cell and the members that it is the XOR of; a member may be the parity
+//! A *chain* is a parity cell and its members, of which it is the XOR; a member may be the parity
 //! cell of another chain. A construction exists for primes. For another number of columns the next
 //! larger one is shortened, which means: keep only the codewords that are zero in some columns, and
-//! do not store those columns. Any two lost columns are then still recoverable, because the missing
-//! ones are known.
+//! do not store those columns. Any two lost columns can still be recovered, because the omitted
+//! columns are known to be zero.
 //!
-//! 1. A column of data only is simply left out of every chain.
-//! 2. After those the last column goes (of H-Code the last but one). A column that holds parity
-//!    leaves, for each of its parity cells, a *constraint*: the sum of the other members is zero.
-//!    One data member of each constraint is *promoted*: it becomes parity, the sum of the rest.
+//! 1. A column with data only is removed from every chain.
+//! 2. Then the last column is removed (in H-Code, the last but one). A removed column with parity
+//!    leaves a *constraint* for each of its parity cells: the sum of the other members is zero. One
+//!    data member of each constraint is *promoted*: it becomes parity, the sum of the rest.
 //!
-//! The choice of the promoted cells is part of the stored format, hence exact. Candidates are data
-//! cells in a single constraint for which the resulting chains are acyclic. The choice has the
-//! least sum over data cells of the parity cells that change with them. Among equals it is the
-//! lexicographically first (constraints in chain order, cells by row, column).
+//! The choice of the promoted cells is part of the stored format, so it is defined exactly.
+//! Candidates are data cells that are in a single constraint. The resulting chains must be acyclic.
+//! The choice has the lowest update cost: the number of parity cells that change with each data
+//! cell, summed over the data cells. Among equals it is the lexicographically first (constraints in
+//! chain order, cells by row, column).
 //!
 //! Cost: a promotion changes the parity cells by an XOR with a combination of the constraints. So
 //! for r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit
-//! masks, and a choice is priced by table look-ups. Constraints that reach no common cell do not
-//! influence each other and are decided one by one.
+//! masks, and the cost of a choice is found by table look-ups. Constraints that reach no common
+//! cell are independent and are decided separately.
 
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 
-/// (row, column).
+/// A cell: (row, column).
 pub(crate) type Cell = (usize, usize);
 
-/// A prime construction and how other numbers of columns come from it.
+/// A construction for primes, and the parameters for shortening it to other numbers of columns.
 pub(crate) struct Construction {
     /// The family's name.
     pub family: &'static str,
     /// The chains for a prime, in their frozen order.
     pub chains: fn(usize) -> Chains,
-    /// Columns minus prime.
+    /// The number of columns minus the prime.
     pub columns_more: isize,
     /// The smallest prime that the construction allows.
     pub least_prime: usize,
     /// Columns that hold only data, in the order in which they are dropped.
     pub data_only: fn(usize) -> Vec<usize>,
-    /// Number of last columns that are never dropped; once no pure data column is left, the one
-    /// before them is dropped.
+    /// The number of last columns that are never dropped. If no column with data only is left, the
+    /// column before these is dropped.
     pub last_kept: usize,
 }
 
 impl Construction {
-    /// The code with `n` columns, shortened from the smallest prime that reaches them.
+    /// The code with `n` columns, shortened from the smallest prime that gives at least as many.
     pub(crate) fn code(&self, n: usize) -> Code {
         let claim = Claim { tolerance: 2, mds: true };
         self.shortened(n).builder().finish(format!("{}:{n}", self.family), self.family, claim)
@@ -67,10 +68,10 @@ impl Construction {
     }
 }
 
-/// Takes the arguments of an array code: the number of columns, and whether the bare construction
-/// is wanted.
+/// Takes the arguments of an array code: the number of columns, and whether the construction itself
+/// is wanted without shortening (`raw`).
 ///
-/// The bare construction at a prime is the code itself, so `raw` is then dropped.
+/// At a prime both are the same code, so `raw` is dropped from the spec.
 pub(crate) fn array(arguments: &mut Arguments, least: usize, raw: bool) -> Result<(usize, bool), CodeError> {
     let n = arguments.count(
         "n, the number of disks,",
@@ -86,8 +87,8 @@ pub(crate) fn array(arguments: &mut Arguments, least: usize, raw: bool) -> Resul
     Ok((n, bare && !(n >= 5 && is_prime(n))))
 }
 
-/// The bare construction at a number that is not prime. One lost column is survived, because every
-/// chain has at most one cell in it.
+/// Returns the construction for a number that is not prime, without shortening. It tolerates one
+/// lost column, because every chain has at most one cell in each column.
 pub(crate) fn raw(construction: &Construction, n: usize) -> Code {
     let mut code = (construction.chains)(n).builder();
     code.study_only("the construction holds for primes only, and this one has fatal pairs of columns");
@@ -103,7 +104,7 @@ pub(crate) fn is_prime(number: usize) -> bool {
     number >= 2 && (2..).take_while(|d| d * d <= number).all(|d| !number.is_multiple_of(d))
 }
 
-/// A grid of cells and the chains over it.
+/// A grid of cells, with the chains over it.
 pub(crate) struct Chains {
     rows: usize,
     columns: usize,
@@ -128,7 +129,7 @@ impl Chains {
         code
     }
 
-    /// Step 1: the column holds zeros, and those after it move down by one.
+    /// Step 1: removes a column of zeros without parity; the columns after it move down by one.
     fn without_data_column(&self, column: usize) -> Chains {
         let moved = |(r, c): Cell| (r, c - usize::from(c > column));
         let chains = self.chains.iter().map(|(parity, members)| {
@@ -138,8 +139,8 @@ impl Chains {
         Chains { rows: self.rows, columns: self.columns - 1, chains: chains.collect() }
     }
 
-    /// Step 2: the column holds zeros, and a data cell takes over for each parity cell that lay
-    /// there.
+    /// Step 2: removes a column of zeros with parity; for each of its parity cells a data cell is
+    /// promoted.
     fn without_parity_column(&self, column: usize) -> Chains {
         let rest =
             |members: &[Cell]| members.iter().copied().filter(|m| m.1 != column).collect::<Vec<Cell>>();
@@ -151,7 +152,8 @@ impl Chains {
         for (constraint, cell) in constraints.iter().zip(promoted) {
             next.chain(cell, constraint.iter().copied().filter(|&member| member != cell));
         }
-        // Nothing is left in the column, so leaving it out only renumbers those after it.
+        // No chain has a cell in the column any more, so removing it only renumbers the columns
+        // after it.
         next.without_data_column(column)
     }
 }
@@ -193,7 +195,7 @@ impl Cells {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// The number of cells in exactly one of the two.
+    /// The number of cells that are in exactly one of the two sets.
     fn distance(&self, other: &Cells) -> u32 {
         self.0.iter().zip(&other.0).map(|(x, y)| (x ^ y).count_ones()).sum()
     }
@@ -202,13 +204,13 @@ impl Cells {
 /// The search for the cells to promote.
 struct Promotion {
     columns: usize,
-    /// Each kept parity cell as a sum of data cells.
+    /// For each parity cell that is kept, its sum as data cells.
     sums: Vec<Cells>,
-    /// Each constraint as a sum of data cells.
+    /// For each constraint, its sum as data cells.
     expanded: Vec<Cells>,
-    /// The cells that each constraint reaches through the parity cells among its members.
+    /// For each constraint, the cells that it reaches through the parity cells among its members.
     through: Vec<Cells>,
-    /// Members reached, including the members themselves.
+    /// For each constraint, all cells that it reaches, including its members.
     reached: Vec<Cells>,
     /// The data cells that each constraint may promote, ascending.
     candidates: Vec<Vec<usize>>,
@@ -247,7 +249,7 @@ impl Promotion {
         search
     }
 
-    /// One cell per constraint.
+    /// Returns the cells to promote, one per constraint.
     fn cheapest(&self) -> Vec<Cell> {
         let mut chosen = vec![0; self.candidates.len()];
         for group in self.linked() {
@@ -257,7 +259,8 @@ impl Promotion {
         chosen.iter().map(|cell| (cell / self.columns, cell % self.columns)).collect()
     }
 
-    /// The constraints in groups that reach no common cell; ascending within each.
+    /// Returns the constraints in groups: different groups reach no common cell. Each group is
+    /// ascending.
     fn linked(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<(Vec<usize>, Cells)> = Vec::new();
         for (i, reach) in self.reached.iter().enumerate() {
@@ -275,7 +278,7 @@ impl Promotion {
         groups.into_iter().map(|(members, _)| members).collect()
     }
 
-    /// The first of the cheapest choices for one group.
+    /// Returns the cheapest choice for one group; among equals, the first.
     fn cheapest_of(&self, group: &[usize]) -> Vec<usize> {
         let prices = Prices::new(self, group);
         let mut choice: Vec<usize> = vec![0; group.len()];
@@ -301,9 +304,9 @@ impl Promotion {
 
     /// True if the promoted cells can be computed one after another.
     ///
-    /// The kept chains are acyclic and a promoted cell stands in one constraint, so a circle leads
-    /// from constraint to constraint, each reaching the next one's cell (or its own) through a
-    /// parity cell.
+    /// The kept chains are acyclic and a promoted cell is in one constraint. So a cycle would go
+    /// from constraint to constraint, where each reaches the promoted cell of the next one (or its
+    /// own) through a parity cell.
     fn is_acyclic(&self, group: &[usize], choice: &[usize]) -> bool {
         let mut waiting: u32 = (1 << choice.len()) - 1;
         let needs = |i: usize, j: usize| self.through[group[i]].contains(choice[j]);
@@ -320,7 +323,7 @@ impl Promotion {
     }
 }
 
-/// Chains as sums of data cells, each expanded once.
+/// Expands chains to sums of data cells, each chain once.
 struct Solver<'a> {
     kept: &'a Chains,
     chain_of: &'a [Option<usize>],
@@ -328,7 +331,7 @@ struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    /// The sum of a chain, and every cell that it reaches.
+    /// Returns the sum of a chain, and all cells that it reaches.
     fn chain(&mut self, chain: usize) -> (Cells, Cells) {
         if let Some(known) = &self.solved[chain] {
             return known.clone();
@@ -340,7 +343,8 @@ impl Solver<'_> {
         (sum, reached)
     }
 
-    /// The sum of some cells, and the cells that it reaches through the parity cells among them.
+    /// Returns the sum of some cells, and the cells that they reach through the parity cells among
+    /// them.
     fn sum(&mut self, members: &[Cell]) -> (Cells, Cells) {
         let count = self.chain_of.len();
         let (mut sum, mut through) = (Cells::none(count), Cells::none(count));
@@ -359,20 +363,20 @@ impl Solver<'_> {
     }
 }
 
-/// Cost of a choice of promoted cells, by table look-ups.
+/// The tables from which the cost of a choice of promoted cells is looked up.
 ///
-/// The promoted cells are the solution of the group's constraints, so each is a sum S of some of
-/// them (less itself), and a parity cell that contained promoted cells becomes its old sum plus the
-/// S of each of them. All of these are the old sum plus one of the 2^r combinations of constraints.
+/// The promoted cells solve the constraints of the group: each is a sum S of some constraints,
+/// minus itself. A parity cell that contained promoted cells becomes its old sum plus the S of each
+/// of them. So it is the old sum plus one of the 2^r combinations of constraints.
 struct Prices {
-    /// For each constraint of the group its sum.
+    /// For each constraint of the group, its sum.
     expanded: Vec<Cells>,
-    /// The size of each combination of constraints.
+    /// For each combination of constraints, its number of cells.
     sizes: Vec<i64>,
-    /// For each parity cell that contains a candidate: how much it grows with each combination
-    /// added.
+    /// For each parity cell that contains a candidate, the change of its number of cells with each
+    /// combination added.
     growth: Vec<Vec<i64>>,
-    /// For each cell the entries of `growth` that contain it.
+    /// For each cell, the indices in `growth` of the parity cells that contain it.
     parities: Vec<Vec<u32>>,
 }
 
@@ -406,8 +410,8 @@ impl Prices {
         prices
     }
 
-    /// The sum over data cells of the parity cells that change with them, up to a constant of the
-    /// group.
+    /// Returns the update cost of a choice, up to a constant of the group. It is the number of
+    /// parity cells that change with each data cell, summed over the data cells.
     fn of(&self, choice: &[usize]) -> i64 {
         let combinations = self.solve(choice);
         let mut price = 0;
@@ -425,12 +429,12 @@ impl Prices {
         price
     }
 
-    /// For each promoted cell the combination of constraints that contains it and no other promoted
-    /// cell.
+    /// Returns, for each promoted cell, the combination of constraints that contains it and no
+    /// other promoted cell.
     fn solve(&self, choice: &[usize]) -> [usize; GROUP_MAX] {
         let r = choice.len();
-        // Row j: which promoted cells constraint j contains, and above bit r which constraints were
-        // added up.
+        // Row j has the promoted cells of constraint j in bits 0..r, and the constraints that were
+        // added up in the bits from r on.
         let mut rows = [0usize; GROUP_MAX];
         for (j, sum) in self.expanded.iter().enumerate() {
             let held = (0..r).filter(|&i| sum.contains(choice[i])).fold(0, |mask, i| mask | 1 << i);
@@ -450,14 +454,14 @@ impl Prices {
     }
 }
 
-/// The most linked constraints: a column of these codes never holds more linked parity cells.
+/// The most linked constraints: a column of these codes never has more linked parity cells.
 const GROUP_MAX: usize = 6;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Random acyclic chains on a 3 x 4 grid whose last column holds `r` parity cells.
+    /// Returns random acyclic chains on a 3 x 4 grid whose last column has `r` parity cells.
     fn random(seed: u64, r: usize) -> Chains {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = |n: usize| {
@@ -478,8 +482,8 @@ mod tests {
         made
     }
 
-    /// Parity cells that change with each data cell, summed over data cells; `None` if the chains
-    /// run in a circle.
+    /// Returns the number of parity cells that change with each data cell, summed over the data
+    /// cells; `None` if the chains are cyclic.
     fn update_cost(chains: &Chains) -> Option<u32> {
         let mut sums: Vec<Option<Cells>> = vec![None; chains.chains.len()];
         for _ in 0..=sums.len() {
@@ -500,7 +504,7 @@ mod tests {
         sums.into_iter().map(|sum| Some(sum?.count())).sum()
     }
 
-    /// The definition, tried word for word: all tuples of data cells in lexicographic order.
+    /// Returns the choice by its definition: tries all tuples of data cells in lexicographic order.
     fn first_of_the_cheapest(kept: &Chains, constraints: &[Vec<Cell>]) -> Option<Vec<Cell>> {
         let is_data = |cell: &Cell| kept.chains.iter().all(|(parity, _)| parity != cell);
         let mut tuples: Vec<Vec<Cell>> = vec![vec![]];
@@ -524,7 +528,7 @@ mod tests {
             }
             Some((update_cost(&code)?, tuple))
         });
-        // The first minimum: later equal ones do not replace it.
+        // Takes the first minimum; later equal ones do not replace it.
         priced.reduce(|best, other| if other.0 < best.0 { other } else { best }).map(|(_, tuple)| tuple)
     }
 

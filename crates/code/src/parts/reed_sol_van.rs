@@ -1,23 +1,23 @@
-//! The matrix `reed_sol_van` of Plank's jerasure library, which Ceph's jerasure and shec plugins
-//! write with, over GF(2^8) and the larger fields of Jerasure.
+//! The matrix `reed_sol_van` of Plank's jerasure library, over GF(2^8) and the larger fields of
+//! Jerasure. Ceph's plugins jerasure and shec use it.
 //!
 //! An extended Vandermonde matrix of k + m rows - the first (1,0,..,0), the last (0,..,0,1), row i
 //! between them i^0, i^1, ... - is brought by column operations to the identity in its top k rows.
-//! Any k of its rows stay independent, so the m rows below have no singular square minor, and
-//! dividing columns and then rows by non-zero elements so that the first parity row and the first
-//! column become 1 keeps that. The order of the operations does not change the result of the
-//! elimination, but the two scalings do, and this is jerasure's.
+//! Any k of its rows stay independent, so the m rows below have no singular square minor. Then
+//! columns and rows are divided by non-zero elements so that the first parity row and the first
+//! column become 1, which keeps this property. The order of the operations does not change the
+//! result of the elimination, but the two scalings do; these are jerasure's.
 
 use super::binary_field::BinaryField;
 use pantile_gf::{Gf, Matrix};
 
-/// The m parity rows over k data columns in GF(2^8); k + m <= 256.
+/// Returns the m parity rows over k data columns in GF(2^8); k + m <= 256.
 pub(crate) fn reed_sol_van(k: usize, m: usize) -> Matrix {
     let rows = reed_sol_van_over(&BinaryField::new(8), k, m);
     Matrix::from_fn(m, k, |r, j| Gf(rows[r][j] as u8))
 }
 
-/// The m parity rows over k data columns; there are no fewer elements than columns.
+/// Returns the m parity rows over k data columns; k + m is at most the number of elements.
 pub(crate) fn reed_sol_van_over(field: &BinaryField, k: usize, m: usize) -> Vec<Vec<usize>> {
     assert!(k >= 1 && m >= 1 && k + m <= field.size(), "a row for each element and no more");
     let mut table = extended_vandermonde(field, k + m, k);
@@ -26,7 +26,7 @@ pub(crate) fn reed_sol_van_over(field: &BinaryField, k: usize, m: usize) -> Vec<
         table.swap(i, pivot_row);
         let scale = field.inverse(table[i][i]);
         let factors: Vec<usize> = (0..k).map(|j| if j == i { 0 } else { table[i][j] }).collect();
-        // Rows above are unit vectors already, zero in column i.
+        // The rows above are already unit vectors with zero in column i.
         for row in &mut table[i..] {
             let pivot = field.product(row[i], scale);
             row[i] = pivot;

@@ -1,11 +1,11 @@
-//! Code files: good ones are read as the reference reads them, bad ones are refused with their
-//! line, and nothing panics.
+//! Claim: good code files are read as the reference reads them, bad ones are refused with the line
+//! of the fault, and none causes a panic.
 
 use crate::common::{hold, json, list, text, vectors};
 use pantile_code::{Code, CodeError, families};
 use proptest::prelude::*;
 
-/// Every bad file and the line that the error must name, 0 for the whole file.
+/// Every bad file with the line that the error must name; 0 for the whole file.
 const BAD: &[(&str, usize)] = &[
     ("circle", 0),
     ("column-outside", 6),
@@ -197,7 +197,7 @@ fn limits_are_refused_before_they_cost_anything() {
     );
 }
 
-/// `PROPTEST_CASES` asks for more.
+/// Returns the number of cases: 2000, or more by `PROPTEST_CASES`.
 fn cases() -> u32 {
     ProptestConfig::default().cases.max(2000)
 }
@@ -216,8 +216,8 @@ proptest! {
         let _ = Code::from_text(&String::from_utf8_lossy(&bytes));
     }
 
-    /// A valid file with bytes replaced, lines swapped, dropped or doubled: an error or a code that
-    /// reads back.
+    /// A valid file with replaced bytes, or with swapped, dropped or doubled lines, gives an error,
+    /// or a code that can be read back.
     #[test]
     fn mutated_files_never_panic(
         which in 0..GOOD.len(),

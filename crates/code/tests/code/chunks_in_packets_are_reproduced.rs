@@ -1,5 +1,5 @@
-//! The chunks are those that Jerasure, and Ceph with it, encodes by bit matrices: w packets, one of
-//! each row, again and again.
+//! Claim: the chunks are those that Jerasure encodes by bit matrices, also as used by Ceph: w
+//! packets, one of each row, repeatedly.
 
 use crate::common::{chunks, digest, json, list, number, pattern, text};
 use pantile_code::Code;
@@ -38,13 +38,13 @@ fn hold_all(system: &str, least: usize) {
     }
 }
 
-/// The elements of a column from its chunk.
+/// Returns the elements of a column, from its chunk.
 fn out_of_packets(chunk: &[u8], rows: usize, packet: usize) -> Vec<Vec<u8>> {
     let row = |row: usize| chunk.chunks(packet).skip(row).step_by(rows).flatten().copied().collect();
     (0..rows).map(row).collect()
 }
 
-/// A column's chunk from its elements, one after another.
+/// Returns the chunk of a column, from its consecutive elements.
 fn in_packets(elements: &[u8], rows: usize, packet: usize) -> Vec<u8> {
     let of_row = elements.len() / rows;
     let starts = (0..of_row).step_by(packet).flat_map(|start| (0..rows).map(move |row| row * of_row + start));

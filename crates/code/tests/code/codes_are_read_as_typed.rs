@@ -1,4 +1,4 @@
-//! A code is read as a user types it, and stored in one text form.
+//! Claim: a code is read as users type it, and stored in one text form.
 
 use pantile_code::{Code, CodeError};
 

@@ -1,10 +1,10 @@
-//! A code that a user writes as a value is checked like a code file: it is refused with the reason,
-//! or it is true.
+//! Claim: a code that a user builds is checked like a code file: it is refused with the reason, or
+//! its claim is true.
 
 use pantile_code::{Claim, Code, CodeBuilder, CodeError, ColumnRole, FileFault, Purpose};
 use pantile_gf::Gf;
 
-/// Two data columns, their sum, and a sum that tells them apart.
+/// Returns two data columns, their sum, and a sum with different coefficients.
 fn pair() -> CodeBuilder {
     let mut code = CodeBuilder::uniform(4, 1);
     code.define_xor((0, 2), [(0, 0), (0, 1)]);
@@ -56,7 +56,7 @@ fn roles_of_columns_and_the_purpose_are_kept() {
 
 #[test]
 fn equations_that_do_not_determine_the_parities_are_refused() {
-    // One parity more than equations; one equation more; and two equations that are one.
+    // One parity more than equations, one equation more than parities, and two equal equations.
     let mut few = pair();
     few.parity_cell((0, 1));
     assert_eq!(fault(few, "few"), FileFault::NotSystematic { parity: 3, rank: 2, equations: 2 });
@@ -69,7 +69,7 @@ fn equations_that_do_not_determine_the_parities_are_refused() {
     one.equation([((0, 1), Gf(1)), ((0, 2), Gf(1)), ((0, 0), Gf(1))]);
     one.equation([((0, 1), Gf(2)), ((0, 2), Gf(2)), ((0, 0), Gf(3))]);
     assert_eq!(fault(one, "one"), FileFault::NotSystematic { parity: 2, rank: 1, equations: 2 });
-    // An equation of nothing.
+    // An equation without terms.
     let mut empty = CodeBuilder::uniform(2, 1);
     empty.define((0, 1), [((0, 1), Gf(1))]);
     assert_eq!(fault(empty, "empty"), FileFault::NotSystematic { parity: 1, rank: 0, equations: 1 });
@@ -77,7 +77,7 @@ fn equations_that_do_not_determine_the_parities_are_refused() {
 
 #[test]
 fn a_claim_is_what_was_proven() {
-    // Two copies of one sum: four columns, two of redundancy, and yet not any two can be lost.
+    // Two copies of one sum: two of four columns are redundant, but not every two can be lost.
     let mut code = CodeBuilder::uniform(4, 1);
     code.define_xor((0, 2), [(0, 0), (0, 1)]);
     code.define_xor((0, 3), [(0, 0), (0, 1)]);

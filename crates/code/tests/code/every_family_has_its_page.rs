@@ -1,12 +1,12 @@
-//! Each family has a page that names its spec forms, and the pages' examples are computed, not
-//! drawn from memory.
+//! Claim: each family has a page that names its spec forms, and the examples on the pages agree
+//! with the codes.
 //!
-//! Five kinds of fenced block are checked, three followed by a spec: `layout` is the whole stripe,
-//! data in user order and parity in the order of the equations; each line of `equations` is a line
-//! of the code's file; `encode` gives data bytes and the parity bytes that belong to them;
-//! `code-file`, followed by the tolerance that it proves, is a code file; `limits`, followed by the
-//! family, lists specs at its limits that are taken and specs beyond that are refused. No block may
-//! be empty. With `PANTILE_BLESS=1` in the environment each `layout` is rewritten.
+//! Five kinds of fenced block are checked; the word after the kind is its argument. `layout SPEC`
+//! is the whole stripe, with data in user order and parity in the order of the equations. Each line
+//! of `equations SPEC` is a line of the code's file. `encode SPEC` has data bytes and their parity
+//! bytes. `code-file TOLERANCE` is a code file with its proven tolerance. `limits FAMILY` lists
+//! specs at the limits of the family, which are accepted, and specs beyond them, which are refused.
+//! No block may be empty. With `PANTILE_BLESS=1` in the environment each `layout` is rewritten.
 
 use pantile_code::{Cell, Code, families};
 use pantile_gf::Gf;
@@ -99,7 +99,7 @@ fn code(spec: &str) -> Code {
     Code::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
 
-/// The fenced blocks: first and second word after the fence, and the lines.
+/// Returns the fenced blocks: the first and second word after the fence, and the lines.
 fn blocks(page: &str) -> Vec<(String, String, Vec<String>)> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -114,7 +114,8 @@ fn blocks(page: &str) -> Vec<(String, String, Vec<String>)> {
     found
 }
 
-/// Column numbers above, row numbers to the left, data d0, d1, .. in user order, parity p0, p1, ..
+/// Draws a stripe: column numbers above, row numbers to the left, data d0, d1, .. in user order,
+/// parity p0, p1, ..
 fn layout(code: &Code) -> String {
     let width = 1 + format!("d{}", code.data().len()).len().max(format!("p{}", code.parity().len()).len());
     let line = |head: &str, cell: &dyn Fn(usize) -> String| {
@@ -134,7 +135,7 @@ fn layout(code: &Code) -> String {
     lines.join("\n")
 }
 
-/// The page with each `layout` as it should be.
+/// Returns the page with each `layout` computed from its code.
 fn with_layouts(page: &str) -> String {
     let mut out = String::new();
     let mut lines = page.lines();
@@ -148,7 +149,8 @@ fn with_layouts(page: &str) -> String {
     out
 }
 
-/// `takes` and `refuses`, each followed by specs of the family.
+/// Checks the lines of a `limits` block: `takes` and `refuses`, each followed by specs of the
+/// family.
 fn hold_limits(family: &str, lines: &[String], place: &str) {
     let specs = |word: &str| -> Vec<&str> {
         let lines = lines.iter().filter_map(|line| line.strip_prefix(word));
@@ -173,7 +175,8 @@ fn hold_equations(code: &Code, lines: &[String], place: &str) {
     }
 }
 
-/// `data` and bytes in user order, then `parity` and bytes in the order of the parity cells.
+/// Checks an `encode` block: `data` and bytes in user order, then `parity` and bytes in the order
+/// of the parity cells.
 fn hold_encoding(code: &Code, lines: &[String], place: &str) {
     let bytes = |line: &String, word: &str| -> Vec<Gf> {
         let rest = line.strip_prefix(word).unwrap_or_else(|| panic!("{place}: '{line}' is not '{word} ..'"));
@@ -188,7 +191,7 @@ fn hold_encoding(code: &Code, lines: &[String], place: &str) {
     assert_eq!(parity, computed, "{place}");
 }
 
-/// A whole code file, and the tolerance that it proves.
+/// Checks a `code-file` block: a whole code file with its proven tolerance.
 fn hold_file(text: &str, tolerance: &str, place: &str) {
     let code = Code::from_text(text).unwrap_or_else(|error| panic!("{place}: {error}"));
     assert_eq!(code.claim().tolerance.to_string(), tolerance, "{place}");

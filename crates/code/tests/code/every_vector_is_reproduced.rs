@@ -1,4 +1,4 @@
-//! The codes, cell by cell and byte by byte, are those that the independent reference makes.
+//! Claim: the codes are those of the independent reference, cell by cell and byte by byte.
 
 use crate::common::{hold, json, list, text};
 use pantile_code::{Code, families};

@@ -1,4 +1,4 @@
-//! The chunks are those that Ceph's own erasure-code plugins wrote.
+//! Claim: the chunks are those that Ceph's erasure-code plugins wrote.
 
 use crate::common::{chunks, digest, json, list, number, pattern, text, vectors};
 use pantile_code::Code;
@@ -27,7 +27,7 @@ fn every_ceph_case_gives_cephs_chunks() {
     }
 }
 
-/// A named code, or `custom:FILE` for a code file beside the cases.
+/// Returns the code of a spec; `custom:FILE` is a code file in the folder of the cases.
 fn code(spec: &str) -> Code {
     let made = match spec.strip_prefix("custom:") {
         None => Code::parse(spec),

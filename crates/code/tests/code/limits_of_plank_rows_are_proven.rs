@@ -1,5 +1,5 @@
-//! The limits of `raidq` are those that the reference finds, by another scan, and no polynomial
-//! X^2 + bX + c does better.
+//! Claim: the limits of `raidq` are those that the reference finds with another scan, and no
+//! polynomial X^2 + bX + c has a higher limit.
 
 use crate::common::{json, list, number, text};
 use pantile_code::plank::{self, Tower, VanishingMinor};
@@ -55,7 +55,8 @@ fn no_fourth_generator_holds_further_than_164() {
         let most = limits.iter().filter(|l| among(l)).map(|l| l.0).max().unwrap();
         limits.iter().copied().filter(|l| among(l) && l.0 == most).collect::<Vec<_>>()
     };
-    // Counting the data columns backwards turns X into a/X, so limits come in pairs.
+    // In reverse order of the data columns X becomes a/X, so polynomials come in pairs with equal
+    // limits.
     assert_eq!(best(&|_| true), [(164, Gf(0x57), Gf(0x44)), (164, Gf(0xfe), Gf(0x72))]);
     assert_eq!(best(&|l| l.2 == Gf::ONE), [(125, Gf::alpha_pow(77), Gf::ONE)]);
 }

@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of the crate that need no separate process, in one program.
 
 mod bad_code_files_are_refused;
 mod chunks_in_packets_are_reproduced;

@@ -1,10 +1,11 @@
-//! A code file costs no more than it may, in work and in memory, whatever it says.
+//! Claim: reading a code file stays within its limits of work and memory, whatever the file
+//! contains.
 
 use pantile_code::{Budget, Code, CodeError, FileFault, Overspent};
 use std::fmt::Write;
 
-/// A code of so many columns and rows, whose parity cells are sums of all of each other and of
-/// data: its matrix is dense.
+/// Returns a code file with a dense matrix: each parity cell is a sum of the other parity cells and
+/// of data.
 fn dense(columns: usize, rows: usize, parity: usize) -> String {
     let mut text = format!("pantile-code 1\nname dense\ncolumns {columns}\nrows {rows}\n");
     let cell = |i: usize| (i % rows, i / rows);
@@ -33,8 +34,8 @@ fn overspent(result: Result<Code, CodeError>) -> Overspent {
 
 #[test]
 fn a_code_file_that_takes_long_to_solve_is_refused_before_it_is_solved() {
-    // 270 million products for 580 parity cells that are sums of each other; a million steps are
-    // 200 million.
+    // The file takes 270 million products, for 580 parity cells that are sums of each other. The
+    // default of a million steps allows 200 million products.
     let text = dense(20, 40, 580);
     let fault = overspent(Code::from_text(&text));
     assert_eq!(fault.allowed_steps, Budget::DEFAULT_STEPS);

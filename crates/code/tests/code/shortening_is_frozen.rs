@@ -1,5 +1,5 @@
-//! Shortened array codes promote exactly the cells that the reference chose, at exactly its update
-//! cost.
+//! Claim: shortened array codes promote exactly the cells that the reference chose, with exactly
+//! the same update cost.
 
 use crate::common::{cell, json, list, number, text};
 use pantile_code::{Cell, Code};
@@ -22,7 +22,7 @@ fn every_recorded_shortening_is_reproduced() {
             "{spec}: total update cost"
         );
         assert_eq!(updates.iter().max(), Some(&number(&entry["update_max"])), "{spec}: largest update cost");
-        // The cells promoted last stand at the end of the parity, in the order of their
+        // The cells promoted last are at the end of the parity cells, in the order of their
         // constraints.
         let last: Vec<Cell> = list(list(&entry["promoted"]).last().unwrap()).iter().map(cell).collect();
         let parity: Vec<Cell> = code.parity().iter().map(|&p| code.cell(p)).collect();

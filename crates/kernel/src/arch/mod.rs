@@ -1,15 +1,15 @@
-//! One folder per architecture, one file per instruction set. Which architecture there is, is
-//! asked here and nowhere else.
+//! One folder per architecture, one file per instruction set. Only this module tests which
+//! architecture the build is for.
 //!
-//! A file holds a witness type whose only constructor returns `None` on a machine without the
-//! instructions, and implements [`Engine`](crate::engine::Engine) for it. On other architectures,
-//! and under Miri, which knows none of these instructions, the only engine is one that no machine
-//! has, and the portable tier does the work.
+//! A file defines a witness type and implements [`Engine`](crate::engine::Engine) for it. Its only
+//! constructor returns `None` on a machine without the instructions. On other architectures, and
+//! under Miri, which knows none of these instructions, the only engine is one that no machine has,
+//! and the portable tier is used.
 //!
-//! A folder has its engines by name, and `for_engines`, which hands them to a macro;
-//! `horner_engine`, `row_loops` and `spread_loops`; and in `cpu` what the processor is like:
-//! `streaming_footprint_bytes`, `counting`, `fetch` and `fence`. What is written for vectors of any
-//! width lies in `common`.
+//! A folder exports its engines by name; `for_engines`, which passes them to a macro;
+//! `horner_engine`, `row_loops` and `spread_loops`; and the traits of the processor in `cpu`:
+//! `streaming_footprint_bytes`, `counting`, `fetch` and `fence`. Code for vectors of any width is
+//! in `common`.
 
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 #[macro_use]

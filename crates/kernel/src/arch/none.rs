@@ -1,4 +1,4 @@
-//! An architecture without engines.
+//! The stand-in for an architecture without engines.
 
 use crate::engine::{Engine, Kernel, Summing};
 use crate::horner::HornerEngine;
@@ -10,14 +10,14 @@ use crate::xor_rows::RowLoop;
 #[cfg(feature = "fft")]
 mod transforms;
 
-/// An unknown processor.
+/// The traits of an unknown processor.
 pub(crate) mod cpu {
-    /// From which footprint on outputs would be stored past the cache.
+    /// Returns the footprint in bytes above which outputs would be stored past the cache.
     pub(crate) fn streaming_footprint_bytes() -> usize {
         crate::streams::STREAMING_FOOTPRINT_BYTES
     }
 
-    /// Does work that counts bits; there are no instructions for it here.
+    /// Runs work that counts bits, without special instructions.
     pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
         work()
     }
@@ -26,7 +26,7 @@ pub(crate) mod cpu {
     pub(crate) fn fence() {}
 }
 
-/// Hands a macro the engines, a tier each.
+/// Passes the engines to a macro, one per tier.
 macro_rules! for_engines {
     ($what:ident($($with:tt)*)) => {
         $what! { [NoEngine] $($with)* }
@@ -34,17 +34,17 @@ macro_rules! for_engines {
 }
 pub(crate) use for_engines;
 
-/// No engine has a kernel for these.
+/// Returns `None`: there is no engine.
 pub(crate) fn horner_engine(_: Tier, _planes: usize, _kinds: u32, _classes: u32) -> Option<HornerEngine> {
     None
 }
 
-/// No engine has loops over rows.
+/// Returns no loops over rows: there is no engine.
 pub(crate) fn row_loops(_: Tier, _streaming: bool) -> &'static [(RowLoop, usize)] {
     &[]
 }
 
-/// Nor such that spread a change.
+/// Returns no loops that add a change: there is no engine.
 pub(crate) fn spread_loops(_: Tier) -> &'static [(SpreadLoop, usize)] {
     &[]
 }

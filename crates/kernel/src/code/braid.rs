@@ -1,16 +1,17 @@
-//! XOR programs whose sums are all in registers at once, and are finished link by link; compiled to
-//! straight-line code.
+//! XOR programs whose held sums are all in registers at once, and are then finished link by link;
+//! compiled to straight-line code.
 //!
 //! Held and swept sums ([`super::meetings`]) form a grid: a row per swept and a column per held
-//! sum. The whole grid is code (`xor_code.rs` of an architecture), made for the program once it is
-//! worth it: every cell has instructions of its own, and only pointers are looked up. More held
-//! sums than [`Vectors::held_most`] are swept in *batches*. Between batches the sums of rows wait
-//! in slots, as do the held sums that are not of the last batch. Sums that need other sums (the
-//! zig-zag of a double recovery) are then finished in *links*, one for each held sum and for each
-//! swept sum that needs others. Most links add the link before them, which is still in registers.
+//! sum. The whole grid becomes machine code (`xor_code.rs` of an architecture), made for the
+//! program after some use: every cell has its own instructions, and only pointers are looked up.
+//! More held sums than [`Vectors::held_most`] are swept in *batches*. Between batches the sums of
+//! rows wait in slots, as do the held sums of all batches except the last. Sums that need other
+//! sums (the zig-zag of a double recovery) are then finished in *links*, one for each held sum and
+//! for each swept sum that needs others. Most links add the link before them, which is still in
+//! registers.
 //!
-//! Invariants: a buffer in a swept and in a held sum is read once; each target is stored once for
-//! each slice of two vectors; a slot is written before it is read.
+//! Invariants: a buffer that is in a swept and in a held sum is read once; each target is stored
+//! once per slice of two vectors; a slot is written before it is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,8 +19,8 @@ use std::ops::Range;
 use crate::sum_graph::SumGraph;
 use crate::sums::{NONE, SharedSums};
 
-/// The vectors of an engine. Two are a slice of a sum. One such pair is for the swept sum and one
-/// for the source; all others are for held sums.
+/// The vectors of an engine. A slice of a sum is a pair of them. One pair is for the swept sum and
+/// one for the source; all others are for held sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vectors {
     /// 16 registers of 256 bits.
@@ -43,25 +44,25 @@ impl Vectors {
         }
     }
 
-    /// Held sums of a batch.
+    /// Returns the most held sums of a batch.
     pub(crate) const fn held_most(self) -> usize {
         self.registers() / 2 - 2
     }
 }
 
-/// The most sums and terms for which the code fits a 32 KiB instruction cache: 45 bytes for each
-/// buffer, most of which are terms of two. Streaming code has 65 to 70, and no longer fits from
-/// some 480 buffers on (the widest: 42 KB); it waits for memory.
+/// The most sums and terms for which the code fits a 32 KiB instruction cache. Code takes 45 bytes
+/// per buffer, and most buffers are terms of two sums. Streaming code takes 65 to 70 bytes, and
+/// does not fit from about 480 buffers on (at most 42 KB); but it waits for memory anyway.
 const TERMS_MOST: usize = 1280;
 
-/// A buffer, by its number in [`Braid::buffers`], or a slot.
+/// A place: a buffer, by its index in [`Braid::buffers`], or a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Buffer(usize),
     Slot(usize),
 }
 
-/// Where a sum goes.
+/// The destination of a sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) place: Place,
@@ -72,52 +73,53 @@ pub(crate) struct Target {
 /// A compiled program.
 #[derive(Debug)]
 pub(crate) struct Braid {
-    /// The vectors that it is compiled for.
+    /// The vectors for which the program is compiled.
     pub(crate) vectors: Vectors,
     /// The buffers in use, ascending.
     pub(crate) buffers: Vec<usize>,
-    /// Slots of a slice each.
+    /// The number of slots, each of one slice.
     pub(crate) slots: usize,
     pub(crate) batches: Vec<Batch>,
     pub(crate) links: Vec<Link>,
 }
 
-/// Rows against some of the held sums.
+/// The rows for some of the held sums.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// For each held sum, its first term.
     pub(crate) starts: Vec<Option<Place>>,
     pub(crate) rows: Vec<Row>,
-    /// The targets of the held sums after the rows; those of the last batch stay in registers.
+    /// The targets to which the held sums are stored after the rows; held sums of the last batch
+    /// stay in registers.
     pub(crate) to: Vec<Target>,
 }
 
 /// A swept sum, or the part of it that a batch adds.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Terms of no held sum, and the result of earlier batches.
+    /// The terms that are in no held sum, and the result of earlier batches.
     pub(crate) plain: Vec<Place>,
-    /// Terms of each held sum of the batch.
+    /// For each held sum of the batch, the term that the row shares with it.
     pub(crate) cells: Vec<Option<Place>>,
     pub(crate) to: Target,
-    /// Columns of the batch that its sum is also added to.
+    /// The columns of the batch to which the sum of the row is also added.
     pub(crate) forwards: Vec<usize>,
 }
 
 impl Row {
-    /// How many places it reads.
+    /// Returns the number of places that the row reads.
     pub(crate) fn terms(&self) -> usize {
         self.plain.len() + self.cells.iter().flatten().count()
     }
 }
 
-/// A sum finished after the sweeps.
+/// A sum that is finished after the sweeps.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) of: Unfinished,
-    /// True if it adds the link before it.
+    /// True if the sum of the link before is added.
     pub(crate) carries: bool,
-    /// Other terms.
+    /// The other terms that are added.
     pub(crate) late: Vec<Place>,
     pub(crate) to: Target,
 }
@@ -125,13 +127,13 @@ pub(crate) struct Link {
 /// A sum that lacks terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfinished {
-    /// A held one of the last batch.
+    /// A held sum of the last batch.
     Column(usize),
-    /// Another one, in the slot where a sweep put it.
+    /// Another sum, in the slot where a sweep stored it.
     Waiting(Place),
 }
 
-/// A link in the making.
+/// A link under construction.
 struct Draft {
     sum: usize,
     carries: bool,
@@ -151,8 +153,8 @@ impl Braid {
             return None;
         }
         let mut drafts = drafts(&mut graph, &held, &swept);
-        // Columns stand in the order in which they are finished, which is as good as any. The last
-        // batch is full.
+        // Columns are in the order in which they are finished; any order would do. The last batch
+        // is full.
         let columns: Vec<usize> = drafts.iter().map(|draft| draft.sum).filter(|&sum| is_held[sum]).collect();
         let batches = batches(columns.len(), vectors.held_most());
         let last_batch = batches[batches.len() - 1].clone();
@@ -210,17 +212,17 @@ impl Braid {
         Some(Braid { vectors, buffers, slots: graph.slots as usize, batches: done, links })
     }
 
-    /// Rows of all batches.
+    /// Returns the rows of all batches.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
         self.batches.iter().flat_map(|batch| &batch.rows)
     }
 
-    /// Buffers that may be stored past the cache, by their numbers in `buffers`.
+    /// Returns the buffers that may be stored past the cache, as indices in `buffers`.
     pub(crate) fn last(&self) -> Vec<usize> {
         self.written().filter(|&(_, is_last)| is_last).map(|(buffer, _)| buffer).collect()
     }
 
-    /// Buffers that it writes, by their numbers in `buffers`.
+    /// Returns the buffers that the code writes, as indices in `buffers`.
     pub(crate) fn targets(&self) -> Vec<usize> {
         self.written().map(|(buffer, _)| buffer).collect()
     }
@@ -246,8 +248,8 @@ fn batches(columns: usize, held_most: usize) -> Vec<Range<usize>> {
     ends.iter().scan(0, |start, &end| Some(std::mem::replace(start, end)..end)).collect()
 }
 
-/// For each row, the columns of the last batch that need its sum as it is swept. These columns need
-/// it no more.
+/// Returns, for each row, the columns of the last batch to which its sum is added as it is swept.
+/// The graph then no longer lists it for these columns.
 fn forwards(
     graph: &mut SumGraph<'_>,
     drafts: &mut [Draft],
@@ -272,8 +274,8 @@ fn forwards(
     swept.iter().map(of_row).collect()
 }
 
-/// Returns the sums that are finished after the sweep, in an order in which most add the one
-/// before.
+/// Returns the sums that are finished after the sweep, in an order in which most add the sum before
+/// them.
 fn drafts(graph: &mut SumGraph<'_>, held: &[usize], swept: &[usize]) -> Vec<Draft> {
     let mut open: VecDeque<usize> = (0..graph.sums.len())
         .filter(|sum| held.contains(sum) || swept.contains(sum) && graph.needs(*sum))
@@ -346,14 +348,14 @@ fn braid_byte(braid: &Braid, buffers: &mut [u8]) {
 
 #[cfg(all(test, not(miri)))]
 pub(crate) mod tests {
-    //! The braid itself, carried out a byte at a time, so that every machine can test it. There is
-    //! no unsafe code, and Miri would take minutes.
+    //! Tests of the braid itself, run one byte at a time, so that every machine can run them. There
+    //! is no unsafe code, and Miri would take minutes.
 
     use super::*;
     use crate::sum_graph::tests::{contents, steps};
 
-    /// A zig-zag of some links: row and column sums of a square, each with the sum before, from the
-    /// other side.
+    /// Returns a zig-zag of `links` links: row and column sums of a square, where each also adds
+    /// the sum before it, of the other kind.
     pub(crate) fn zig_zag(n: usize, links: usize) -> Vec<(usize, Vec<usize>)> {
         let of = |i: usize| -> Vec<usize> {
             if i.is_multiple_of(2) {
@@ -403,7 +405,7 @@ pub(crate) mod tests {
     fn a_zig_zag_carries_every_link_but_the_first() {
         let braid = check(&zig_zag(5, 10));
         let carried = braid.links.iter().filter(|link| link.carries).count();
-        // The first row is finished by the sweep, and added to the first column then.
+        // The first row is finished by its sweep, and then added to the first column.
         assert_eq!((braid.links.len(), carried), (2 * 5 - 1, 2 * 5 - 2));
     }
 

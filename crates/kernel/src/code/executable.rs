@@ -1,7 +1,7 @@
-//! Memory for code made at run time. An instruction set provides the code.
+//! Executable memory for code that is made at run time. The architecture provides the code.
 //!
-//! Some processors must flush the instruction cache after code was written. x86 need not; others
-//! would do it here.
+//! Some processors must flush the instruction cache after code was written. x86 does not need that;
+//! other architectures would do it here.
 //!
 //! Invariants: a page is first written and then executed, never both; it is not written after that.
 
@@ -10,12 +10,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The environment variable that, set to any value, disables code: for systems that end a process
-/// which tries to execute written memory.
+/// The environment variable that, set to any value, disables run-time code: for systems that kill a
+/// process that tries to execute written memory.
 const NO_CODE_VARIABLE: &str = "PANTILE_NO_CODE";
 
-/// The most pieces of code at once, in the whole process: each keeps up to 72 KiB, or a block.
-/// Further programs, for many patterns of losses, run without code.
+/// The most pieces of code at once in the process: each takes up to 72 KiB, or keeps a block.
+/// Further programs, as for many patterns of losses, run without code.
 const PIECES_MOST: usize = 2048;
 
 static PIECES: AtomicUsize = AtomicUsize::new(0);
@@ -23,26 +23,26 @@ static PIECES: AtomicUsize = AtomicUsize::new(0);
 /// True once the system has refused to execute written memory.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Bytes requested from the system at once, for several pieces: a piece with a mapping of its own
-/// takes 9 us, of which a block leaves 2 (Zen 3, in a virtual machine).
+/// The bytes of a block, which is requested from the system for several pieces. A piece with a
+/// separate mapping takes 9 us; in a block it takes 2 us (Zen 3, in a virtual machine).
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// The system's pages, of which each is written or executed.
+/// The size of the system's pages, each of which can be either written or executed.
 const PAGE_BYTES: usize = 4096;
 
 /// The block from which the next piece is taken.
 static BLOCK: Mutex<Option<Open>> = Mutex::new(None);
 
-/// A mapping, given back when no piece is in it.
+/// A mapping, which is unmapped when no piece is in it.
 struct Block {
     start: NonNull<u8>,
     len: usize,
 }
 
-/// A block of which pages are left.
+/// A block that still has free pages.
 struct Open {
     block: Arc<Block>,
-    /// The bytes in use.
+    /// The bytes of the block that are in use.
     taken: usize,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Executable {
     len: usize,
     /// Keeps the block alive.
     _block: Arc<Block>,
-    /// Those among which it is counted.
+    /// The counter that includes this piece.
     pieces: &'static AtomicUsize,
 }
 
@@ -89,7 +89,7 @@ fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
         let start = block.start;
         return Some((block, start));
     }
-    // A thread that panics here leaves the block whole.
+    // A thread that panics here leaves the block valid.
     let mut open = BLOCK.lock().unwrap_or_else(PoisonError::into_inner);
     if open.as_ref().is_none_or(|open| open.taken + len > BLOCK_BYTES) {
         *open = Some(Open { block: Block::new(BLOCK_BYTES)?, taken: 0 });
@@ -102,13 +102,13 @@ fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
 }
 
 impl Executable {
-    /// True if code will probably get memory: otherwise it need not be planned.
+    /// True if code will probably get memory. Otherwise callers need not plan code.
     pub(crate) fn is_possible() -> bool {
         !is_unwanted() && !IS_REFUSED.load(Ordering::Relaxed) && PIECES.load(Ordering::Relaxed) < PIECES_MOST
     }
 
-    /// Returns `None` if the system gives no executable memory, if there are [`PIECES_MOST`], or if
-    /// [`NO_CODE_VARIABLE`] is set; then nothing is tried.
+    /// Returns `None` if the system gives no executable memory, if there are [`PIECES_MOST`]
+    /// pieces, or if [`NO_CODE_VARIABLE`] is set; in the last case the system is not asked.
     pub(crate) fn new(code: &[u8]) -> Option<Executable> {
         if is_unwanted() {
             return None;
@@ -131,9 +131,9 @@ impl Executable {
         let (block, start) = pages(len)?;
         // SAFETY: the pages have this number of bytes, can still be written, and are ours alone.
         unsafe { start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
-        // The pages are not written from here on, and if the system refuses, they are not used.
+        // From here on the pages are not written. If the system refuses, they are not used.
         if let Err(error) = system::let_execute(start, len) {
-            // If memory is missing now, there may be some later.
+            // If the reason is a lack of memory, a later request may succeed.
             let is_refused = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported);
             IS_REFUSED.fetch_or(is_refused, Ordering::Relaxed);
             return None;
@@ -141,7 +141,7 @@ impl Executable {
         Some(Executable { start, len: code.len(), _block: block, pieces })
     }
 
-    /// Where the code begins. It stays while `self` does.
+    /// Returns the address of the code, which is valid while `self` lives.
     pub(crate) fn start(&self) -> *const u8 {
         self.start.as_ptr()
     }
@@ -162,7 +162,7 @@ impl Drop for Executable {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod system {
     //! Declared here rather than through the libc crate: three functions whose C signatures POSIX
-    //! fixes, and numbers of Linux on x86-64.
+    //! fixes, and constants of Linux on x86-64.
 
     use std::ffi::c_void;
     use std::io;
@@ -179,10 +179,10 @@ mod system {
     const EXECUTE: i32 = 4;
     const PRIVATE: i32 = 2;
     const ANONYMOUS: i32 = 0x20;
-    /// With pages at once, and not one by one when they are written.
+    /// Allocates all pages at once, not one by one at the first write.
     const POPULATE: i32 = 0x8000;
 
-    /// Pages that can be written, of zeros.
+    /// Maps writable pages of zeros.
     pub(super) fn map(len: usize) -> Option<NonNull<u8>> {
         let flags = PRIVATE | ANONYMOUS | POPULATE;
         // SAFETY: a new mapping, wherever the system puts it.
@@ -191,8 +191,7 @@ mod system {
         NonNull::new(at.cast::<u8>()).filter(|start| start.addr().get() != usize::MAX)
     }
 
-    /// Of whole pages of ours, which can then be executed and no longer be written; `false` if the
-    /// system does not allow that.
+    /// Makes whole pages executable and no longer writable. Errors: the system does not allow that.
     pub(super) fn let_execute(start: NonNull<u8>, len: usize) -> io::Result<()> {
         // SAFETY: the pages are ours, and hold only code.
         match unsafe { mprotect(start.as_ptr().cast(), len, READ | EXECUTE) } {
@@ -201,17 +200,17 @@ mod system {
         }
     }
 
-    /// Unmaps pages of `map`, with the same length, that are not in use.
+    /// Unmaps pages that `map` returned, with the same length, which must not be in use.
     pub(super) fn give_back(start: NonNull<u8>, len: usize) {
-        // SAFETY: the mapping is ours. A system without room to note the gap keeps the pages; there
-        // is no remedy.
+        // SAFETY: the mapping is ours. If the system has no memory to record the gap, the pages
+        // stay mapped; nothing can be done.
         unsafe { munmap(start.as_ptr().cast(), len) };
     }
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod system {
-    //! How to ask this system is not known here.
+    //! This system's calls for executable memory are not known here.
 
     use std::io::{self, ErrorKind};
     use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! The shape of code: one of two.
+//! The shape of code: a braid or a straight line.
 
 use super::braid::Braid;
 use super::straight::Straight;

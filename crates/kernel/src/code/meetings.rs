@@ -1,7 +1,7 @@
-//! Which sums are best held in registers, and where the others meet them.
+//! Chooses the sums to hold in registers, and finds where the other sums meet them.
 //!
 //! An array code adds most buffers to two sums each. Computed sum by sum, every buffer is fetched
-//! twice. So the sums are parted into two sets such that a buffer is in one sum of each, if
+//! twice. So the sums are split into two sets such that a buffer is in one sum of each set, if
 //! possible. *Held* sums are all in registers at once; *swept* sums are computed one after the
 //! other. Where a held and a swept sum share a buffer, they meet: the buffer is loaded once and
 //! added to both ([`super::braid`]).
@@ -16,8 +16,8 @@ impl SumGraph<'_> {
         self.sums[sum].terms.iter().any(|&t| self.made_by[t as usize].is_some())
     }
 
-    /// Which sums to hold: neighbours of swept ones, where sums with a common source are
-    /// neighbours.
+    /// Returns, for each sum, true if it is to be held. Sums with a common source are neighbours;
+    /// as far as possible, neighbours of swept sums are held.
     pub(crate) fn held(&self) -> Vec<bool> {
         let mut neighbours = vec![Vec::new(); self.sums.len()];
         for place in (0..self.buffers).filter(|&place| self.made_by[place as usize].is_none()) {
@@ -44,7 +44,7 @@ impl SumGraph<'_> {
                 }
             }
             cut(&neighbours, &component, &mut side);
-            // Sums that need others are better held: a swept one is finished when its row is.
+            // Sums that need other sums are better held: a swept sum is finished with its row.
             let weight = |held: bool| {
                 let of_side = component.iter().filter(|&&sum| side[sum] == Some(held));
                 of_side.map(|&sum| if self.needs(sum) { 1 } else { -1i64 }).sum::<i64>()
@@ -56,7 +56,7 @@ impl SumGraph<'_> {
         side.into_iter().map(|side| side == Some(true)).collect()
     }
 
-    /// Where sources of swept and of held sums are added.
+    /// Returns where the sources of swept and held sums are added.
     pub(crate) fn meetings(&self, held: &[usize], swept: &[usize]) -> Meetings {
         let column: HashMap<usize, usize> = held.iter().enumerate().map(|(j, &sum)| (sum, j)).collect();
         let sources =
@@ -84,8 +84,9 @@ impl SumGraph<'_> {
     }
 }
 
-/// Moves sums of a component to the other side as long as more buffers are then in a sum of either:
-/// a local maximum cut. If two sides suffice no sum moves, and each buffer is met once.
+/// Moves sums of a component to the other side as long as this raises the number of buffers that
+/// are in a sum of each side. The result is a local maximum cut. If two sides suffice, no sum
+/// moves, and each buffer is met once.
 ///
 /// Cost: each move meets one buffer more, so there are no more moves than shared buffers.
 fn cut(neighbours: &[Vec<usize>], component: &[usize], side: &mut [Option<bool>]) {
@@ -103,13 +104,13 @@ fn cut(neighbours: &[Vec<usize>], component: &[usize], side: &mut [Option<bool>]
     }
 }
 
-/// Which source is added in which cell.
+/// The sources of the sums, by the cell in which they are added.
 pub(crate) struct Meetings {
-    /// For each swept sum, a cell for each held one.
+    /// For each swept sum, one cell for each held sum.
     pub(crate) cells: Vec<Vec<u32>>,
-    /// Sources of each swept sum that stand in no cell.
+    /// The sources of each swept sum that are in no cell.
     pub(crate) plain: Vec<Vec<u32>>,
-    /// Sources of each held sum that stand in no cell of a swept one.
+    /// The sources of each held sum that are in no cell of a swept sum.
     pub(crate) rest: Vec<Vec<u32>>,
 }
 
@@ -119,7 +120,7 @@ mod tests {
     use crate::sum_graph::tests::steps;
     use crate::sums::SharedSums;
 
-    /// Sums of which every two share a buffer, as P-Code's parities do.
+    /// Returns sums of which every two share a buffer, like the parities of P-Code.
     fn complete(sums: usize) -> Vec<(usize, Vec<usize>)> {
         let pairs: Vec<(usize, usize)> = (0..sums).flat_map(|a| (a + 1..sums).map(move |b| (a, b))).collect();
         let of = |sum: usize| (0..pairs.len()).filter(|&i| pairs[i].0 == sum || pairs[i].1 == sum).collect();
@@ -135,11 +136,11 @@ mod tests {
             let places = (0..graph.buffers).filter(|&place| graph.users(place).len() == 2);
             places.filter(|&place| held[graph.users(place)[0]] != held[graph.users(place)[1]]).count()
         };
-        // Half of the sums against the other half is the best cut of a complete graph.
+        // The best cut of a complete graph splits the sums into two halves.
         for sums in 2..=14 {
             assert_eq!(met(&complete(sums)), (sums / 2) * sums.div_ceil(2), "{sums} sums");
         }
-        // Two families of sums meet in every buffer.
+        // Two families of sums meet at every buffer.
         assert_eq!(met(&steps(4, 7, false)), 28);
     }
 }

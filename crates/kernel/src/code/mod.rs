@@ -1,5 +1,5 @@
 //! Programs of XORs as machine code made at run time: the shapes of the code ([`braid`],
-//! [`straight`]), and its memory ([`executable`]). The instructions are the architecture's
+//! [`straight`]), and its memory ([`executable`]). The instructions come from the architecture
 //! ([`crate::arch`]).
 //!
 //! Other modules use only [`Code`]. Without the feature `run-time-code`, and without an assembler
@@ -20,7 +20,7 @@ use executable::Executable;
 use form::Form;
 use straight::{Straight, is_dense};
 
-/// Sums as code.
+/// The machine code of sums.
 #[derive(Debug)]
 pub(crate) enum Code {
     Pieces(xor_code::Code),
@@ -29,7 +29,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// True if code will probably get memory: otherwise it need not be planned.
+    /// True if code will probably get memory. Otherwise callers need not plan code.
     pub(crate) fn is_possible() -> bool {
         Executable::is_possible()
     }
@@ -44,18 +44,18 @@ impl Code {
         let Some(packets) = packets else {
             return xor_code::Code::new(&braid()?).map(Code::Pieces);
         };
-        // Straight lines are for dense sums, and for sums without a common buffer; for columns of
-        // packets only. A line reads buffers four times and more. Separate buffers that begin at
-        // the same place of their pages would then compete for one set of the first-level cache. A
-        // bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are
-        // staggered) and at 5 as a braid (12).
+        // Straight lines are for dense sums and for sums without a common buffer, and only for
+        // columns of packets. A line reads buffers four and more times. Separate buffers that begin
+        // at the same offset of their pages would then compete for one set of the first-level
+        // cache. A bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 if columns
+        // are staggered), and at 5 GB/s as a braid (12 if staggered).
         let braid = if is_dense(sums) { None } else { braid() };
         let straight = if braid.is_none() { Straight::new(sums, vectors) } else { None };
         let form = braid.as_ref().map(Form::Braid).or(straight.as_ref().map(Form::Straight))?;
         xor_code::PacketCode::new(form, packets).map(Code::Packets)
     }
 
-    /// True if [`Code::run`] takes buffers of `len` bytes.
+    /// True if [`Code::run`] accepts buffers of `len` bytes.
     pub(crate) fn is_of_pieces(&self, len: usize) -> bool {
         matches!(self, Code::Pieces(code) if len >= code.slice_bytes())
     }
@@ -71,7 +71,7 @@ impl Code {
         unsafe { code.run(streaming, buffer, len) };
     }
 
-    /// True if it is for columns of packets.
+    /// True if the code is for columns of packets.
     pub(crate) fn is_of_packets(&self) -> bool {
         matches!(self, Code::Packets(_))
     }

@@ -1,5 +1,5 @@
-//! XOR programs as a straight line: sum after sum, with registers for the values that are needed
-//! again soonest.
+//! XOR programs as a straight line: one sum after the other, with registers for the values that are
+//! needed again soonest.
 //!
 //! Bit-matrix codes have buffers that are in ten sums and more, so no grid has few enough held sums
 //! to take them all in one sweep ([`crate::code::braid`]). Here each sum is computed by itself. The
@@ -7,12 +7,13 @@
 //! values with the nearest next uses. Other values are read from memory by the instruction that
 //! adds them. An intermediate sum is written to a slot only if it must leave its register.
 //!
-//! A slice is one vector, so that each register holds a value of its own. 16 values instead of 8
-//! gain more than whole lines, which the first-level cache keeps from one slice to the next. Code
-//! that stores past the caches takes two slices, one after the other, if a line is two vectors.
+//! A slice is one vector, so each register has a separate value. 16 values instead of 8 gain more
+//! than slices of whole cache lines would, because the first-level cache keeps a line from one
+//! slice to the next. Code that stores past the caches processes two slices, one after the other,
+//! if a line has two vectors.
 //!
-//! Invariants: each buffer is stored once for each slice; a slot is written before it is read, and
-//! used again only when its sum is.
+//! Invariants: each buffer is stored once per slice; a slot is written before it is read, and is
+//! reused only when its sum is not read any more.
 
 use crate::arch::native::cpu::counting;
 use crate::code::braid::{Place, Target, Vectors};
@@ -24,52 +25,52 @@ pub(crate) type Register = u8;
 /// An instruction of a straight line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// A register as zero.
+    /// Sets a register to zero.
     Zero(Register),
-    /// A register as another one.
+    /// Sets a register to another one.
     Copy(Register, Register),
-    /// A register as a place.
+    /// Loads a place into a register.
     Load(Register, Place),
-    /// A register as the sum of a register and a place.
+    /// Sets a register to the sum of a register and a place.
     Add(Register, Register, Place),
-    /// A register as the sum of two.
+    /// Sets a register to the sum of two registers.
     Sum(Register, [Register; 2]),
-    /// A register to a place.
+    /// Stores a register to a place.
     Store(Register, Target),
 }
 
 /// The cost of instructions on a vector, in parts of 0.027 ns. Measured on a Zen 3 at 3.5 GHz,
-/// where the costs of loads, stores and sums add up: those of each kind were left out of a program
-/// of 1175 (bit matrix of 16 + 4 columns, vectors of 32 bytes).
+/// where the costs of loads, stores and sums add up. They were found by omitting all instructions
+/// of one kind from a program of 1175 (bit matrix of 16 + 4 columns, vectors of 32 bytes).
 pub(crate) mod cost {
     pub(crate) const MOVE: usize = 1;
     pub(crate) const SUM: usize = 3;
     pub(crate) const LOAD: usize = 4;
     pub(crate) const STORE: usize = 4;
-    /// A load and a sum by one instruction.
+    /// The cost of a load and a sum in one instruction.
     pub(crate) const ADD: usize = LOAD + SUM;
 }
 
 /// A compiled program.
 #[derive(Debug)]
 pub(crate) struct Straight {
-    /// The vectors that it is compiled for.
+    /// The vectors for which the program is compiled.
     pub(crate) vectors: Vectors,
     /// The buffers in use, ascending.
     pub(crate) buffers: Vec<usize>,
-    /// Slots of a slice each.
+    /// The number of slots, each of one slice.
     pub(crate) slots: usize,
     pub(crate) ops: Vec<Op>,
 }
 
-/// Instructions at most: some 9 bytes each, in a cache of 32 KiB.
+/// The most instructions: about 9 bytes each, for an instruction cache of 32 KiB.
 pub(crate) const OPS_MOST: usize = 3500;
 
-/// The most work to choose an order, in sums compared: a few milliseconds.
+/// The most comparisons of sums to choose an order, which take a few milliseconds.
 const ORDERING_EFFORT: usize = 1 << 20;
 
 impl Straight {
-    /// Compiles sums; `None` if they are too many, or come to too many instructions.
+    /// Compiles sums; `None` if there are too many sums or too many instructions.
     pub(crate) fn new(shared: &SharedSums, vectors: Vectors) -> Option<Straight> {
         let count = shared.sums().len();
         let terms: usize = shared.sums().iter().map(|sum| sum.terms.len() + 1).sum();
@@ -77,7 +78,7 @@ impl Straight {
             return None;
         }
         let worth = Worth::of(shared);
-        // The best reach depends on the sums, so several are tried.
+        // The best `reach` depends on the sums, so several are tried.
         let registers = vectors.registers();
         let tried = [registers / 2, registers * 3 / 4, registers].map(|reach| {
             let order = counting(
@@ -89,12 +90,12 @@ impl Straight {
         tried.into_iter().min_by_key(Straight::cost)
     }
 
-    /// Returns the cost for a vector of each buffer: see [`cost`].
+    /// Returns the cost of one vector of each buffer: see [`cost`].
     pub(crate) fn cost(&self) -> usize {
         self.ops.iter().map(|op| op.cost()).sum()
     }
 
-    /// Buffers that it writes, by their numbers in `buffers`.
+    /// Returns the buffers that the line writes, as indices in `buffers`.
     pub(crate) fn targets(&self) -> Vec<usize> {
         let written = self.ops.iter().filter_map(|op| match op {
             Op::Store(_, Target { place: Place::Buffer(buffer), .. }) => Some(*buffer),
@@ -103,14 +104,14 @@ impl Straight {
         written.collect()
     }
 
-    /// How often it reads memory.
+    /// Returns the number of instructions that read memory.
     pub(crate) fn terms(&self) -> usize {
         self.ops.iter().filter(|op| op.reads().is_some()).count()
     }
 }
 
 impl Op {
-    /// The place that it reads.
+    /// Returns the place that the instruction reads.
     pub(crate) fn reads(self) -> Option<Place> {
         match self {
             Op::Load(_, place) | Op::Add(_, _, place) => Some(place),
@@ -129,11 +130,11 @@ impl Op {
     }
 }
 
-/// True if a read place is in more than three sums on average, common parts being sums of their
-/// own. Array codes have two and a little more, which a braid takes at least as well, because it
-/// reads each buffer once: Zen 3, packets of 128 bytes, 64 KiB staggered, encode: D-Code(13) 0.79
-/// to 0.88 of the limit, as a line 0.73 to 0.82; EVENODD(13) both 0.80 to 0.87; bit matrix of 6 + 3
-/// columns 12 and 29 GB/s.
+/// True if a place is read by more than three sums on average, where common parts count as sums. In
+/// array codes it is little more than two sums, for which a braid is at least as fast, because it
+/// reads each buffer once. Zen 3, packets of 128 bytes, 64 KiB staggered, encode, share of the
+/// limit: D-Code(13) 0.79 to 0.88 as a braid, 0.73 to 0.82 as a line; EVENODD(13) 0.80 to 0.87 as
+/// both. A bit matrix of 6 + 3 columns: 12 GB/s as a braid, 29 as a line.
 pub(crate) fn is_dense(shared: &SharedSums) -> bool {
     let terms: usize = shared.sums().iter().map(|sum| sum.terms.len()).sum();
     let made = shared.sums().iter().filter(|sum| (sum.out as usize) < shared.buffers().len()).count();
@@ -143,15 +144,15 @@ pub(crate) fn is_dense(shared: &SharedSums) -> bool {
 /// Sums as lists of places.
 pub(crate) struct Lists {
     pub(crate) outs: Vec<u32>,
-    /// The terms of each sum, one after the other, and their ends.
+    /// The terms of all sums, one after the other; `ends` has the end of each sum's terms.
     terms: Vec<u32>,
     ends: Vec<usize>,
-    /// Of buffers, and of sums that are none.
+    /// The number of places: buffers, and sums that are stored in no buffer.
     places: usize,
 }
 
 impl Lists {
-    /// Empty lists, for `places` places.
+    /// Returns empty lists, for `places` places.
     pub(crate) fn new(places: usize) -> Lists {
         Lists { outs: Vec::new(), terms: Vec::with_capacity(4 * places), ends: Vec::new(), places }
     }
@@ -168,7 +169,7 @@ impl Lists {
     }
 }
 
-/// The sums with those common parts that are worth it.
+/// The sums, with only those common parts that save work.
 struct Worth {
     lists: Lists,
     /// The terms of `lists`, as sets.
@@ -176,13 +177,14 @@ struct Worth {
 }
 
 impl Worth {
-    /// Removes common parts that cost more than they save: a part of t terms in u sums takes t + u
-    /// terms instead of t u, and a store.
+    /// Removes common parts that cost more than they save. A part of t terms in u sums costs t + u
+    /// terms and a store; without it, the sums cost t u terms.
     fn of(shared: &SharedSums) -> Worth {
         let (sums, buffers) = (shared.sums(), shared.buffers());
         let mut sets = Sets::of(sums, shared.places());
         let mut is_kept = vec![true; sums.len()];
-        // From the last one on: a part that goes adds users to those in it, which come before it.
+        // From the last part to the first: removing a part adds users to the parts in it, which
+        // come before it.
         let parts = sums.iter().enumerate().rev().filter(|(_, sum)| sum.out as usize >= buffers.len());
         for (at, sum) in parts {
             let users: Vec<usize> =
@@ -203,13 +205,14 @@ impl Worth {
         Worth { lists, sets: sets.of_rows(kept()) }
     }
 
-    /// Returns an order in which each sum mostly adds terms that the sums before it used. The next
-    /// sum is the computable one with the most terms among the `reach` places used last.
+    /// Returns an order in which most terms of a sum were used by the sums just before. The next
+    /// sum is always the computable one with the most terms among the `reach` places used last.
     ///
-    /// Cost: O(sums^2) sums compared.
+    /// Cost: O(sums^2) comparisons of sums.
     #[inline(always)]
     fn order(&self, reach: usize) -> Vec<usize> {
-        // As sets: places not computed yet, places used last, places that only one more sum reads.
+        // Rows of the sets: places not computed yet, places used last, places that only one more
+        // sum reads.
         const UNMADE: usize = 0;
         const NEAR: usize = 1;
         const SINGLE: usize = 2;
@@ -236,7 +239,7 @@ impl Worth {
                 }
                 let terms = self.lists.terms(sum).len();
                 let worth = (20 * near - 3 * (terms as i64 - near) + 14 * last, std::cmp::Reverse(terms));
-                // The first of equals.
+                // Among equals the first is taken.
                 if is_ready && best.is_none_or(|(most, _)| worth > most) {
                     best = Some((worth, at));
                 }
@@ -249,7 +252,7 @@ impl Worth {
             used.retain(|&term| !self.sets.contains(sum, term));
             for &term in terms {
                 users_left[term as usize] -= 1;
-                // From two to one, or from one to none.
+                // The number of users goes from two to one, or from one to none.
                 if users_left[term as usize] < 2 {
                     state.toggle(SINGLE, term);
                 }
@@ -265,7 +268,7 @@ impl Worth {
     }
 }
 
-/// A line of sums in this order.
+/// Returns the line of the sums in this order.
 fn line(lists: &Lists, order: &[usize], vectors: Vectors, buffers: &[usize]) -> Straight {
     let mut allocation = Allocation::new(lists, order, buffers.len() as u32, vectors.registers());
     order.iter().for_each(|&sum| allocation.compute(lists.outs[sum], lists.terms(sum)));
@@ -273,50 +276,53 @@ fn line(lists: &Lists, order: &[usize], vectors: Vectors, buffers: &[usize]) -> 
     Straight { vectors, buffers: buffers.to_vec(), slots: slots as usize, ops }
 }
 
-/// Registers at most.
+/// The most registers.
 const REGISTERS_MOST: usize = 32;
 
-/// Registers for sums in their order.
+/// The allocation of registers, for sums in their order.
 struct Allocation {
-    /// Places below are buffers.
+    /// The number of buffers: places below it are buffers.
     buffers: u32,
-    /// The sums that read a place, by when they are computed, place after place.
+    /// For all places, one after the other: the times of the sums that read it, ascending.
     users: Vec<u32>,
-    /// For each place, its next user, and the end of its users.
+    /// For each place, the index of its next user in `users`, and the end of its users.
     next: Vec<(u32, u32)>,
-    /// The place that each register holds, and the time of its next read.
+    /// For each register, the place that it has; `due` has the time of the place's next read.
     holds: [u32; REGISTERS_MOST],
     due: [u32; REGISTERS_MOST],
-    /// As bits: free registers, and those that hold terms of the sum, or it.
+    /// Bit sets of registers: free ones; and in `pinned`, those that have the current sum or its
+    /// terms.
     free: u32,
     pinned: u32,
-    /// The register that holds a place, or [`NOWHERE`].
+    /// For each place, the register that has it, or [`NOWHERE`].
     register_of: Vec<Register>,
-    /// Where each place is that is no buffer, if it was stored.
+    /// For each place that is not a buffer, its slot, if it was stored.
     slot_of: Vec<u32>,
-    /// Slots whose sums are not read any more.
+    /// The slots whose sums are not read any more.
     free_slots: Vec<u32>,
     slots: u32,
     registers: usize,
     ops: Vec<Op>,
-    /// Lists that are used again: terms of a sum that a register holds, those that are read with
-    /// when that will be again, and those that are in no register.
+    /// Lists whose capacity is reused. `held`: terms of the sum that are in registers. `read`:
+    /// terms that are loaded, with the time of their next read. `far`: terms that are added from
+    /// memory.
     held: Vec<u32>,
     read: Vec<(u32, u32)>,
     far: Vec<u32>,
 }
 
-/// "Never".
+/// The time of a next read that never comes.
 const NEVER: u32 = u32::MAX;
 
-/// "In no register".
+/// The register of a place that is in none.
 const NOWHERE: Register = Register::MAX;
 
 impl Allocation {
     fn new(lists: &Lists, order: &[usize], buffers: u32, registers: usize) -> Allocation {
         assert!((1..=REGISTERS_MOST).contains(&registers), "registers are counted in bits");
         let places = lists.places;
-        // Counted first; filling then moves each end from the place's start to its end.
+        // Users are counted first. Filling then moves `end` of each place from its start to its
+        // real end.
         let mut next = vec![(0, 0); places];
         lists.terms.iter().for_each(|&t| next[t as usize].1 += 1);
         let mut all = 0;
@@ -352,7 +358,7 @@ impl Allocation {
         }
     }
 
-    /// The sum that reads a place next.
+    /// Returns the time of the next sum that reads a place, or [`NEVER`].
     fn next_use(&self, place: u32) -> u32 {
         let (next, end) = self.next[place as usize];
         if next < end { self.users[next as usize] } else { NEVER }
@@ -365,8 +371,8 @@ impl Allocation {
         }
     }
 
-    /// The register that is needed last, of those that hold neither a term of the sum nor it, and
-    /// when that is.
+    /// Returns the register that is needed latest, and its time, among those that have neither the
+    /// current sum nor its terms.
     fn least_needed(&self) -> Option<(u32, Register)> {
         let apart = (0..self.registers).filter(|register| (self.free | self.pinned) >> register & 1 == 0);
         apart.map(|register| (self.due[register], register as Register)).max()
@@ -377,7 +383,7 @@ impl Allocation {
         (self.free != 0).then(|| self.free.trailing_zeros() as Register)
     }
 
-    /// Has a register hold a place of the sum, or it.
+    /// Assigns a register to the sum or to a term of it.
     fn hold(&mut self, register: Register, place: u32) {
         self.holds[register as usize] = place;
         self.due[register as usize] = self.next_use(place);
@@ -392,7 +398,7 @@ impl Allocation {
         self.free |= 1 << register;
     }
 
-    /// Frees a register, whose content is stored first if it is nowhere else.
+    /// Frees a register; its content is stored first if it is nowhere else.
     fn vacate(&mut self, register: Register) {
         if self.free >> register & 1 == 1 {
             return;
@@ -436,7 +442,7 @@ impl Allocation {
             Some(term) => Some(self.register_of[term as usize]),
             None => self.free().or_else(|| self.least_needed().map(|(_, register)| register)),
         };
-        // All registers hold terms: one of them is where the sum begins.
+        // All registers have terms, so the sum begins in one of them.
         let (to, begun) = match to {
             Some(to) => (to, begun.is_some()),
             None => {
@@ -448,8 +454,8 @@ impl Allocation {
         };
         self.vacate(to);
         self.hold(to, out);
-        // Values are kept by the time of their next read, the nearest first; the values that this
-        // sum adds do not leave their registers for that.
+        // Loaded values are kept in registers in the order of their next read, the nearest first.
+        // The terms of this sum that are in registers stay there.
         self.read.sort_unstable();
         for at in 0..self.read.len() {
             let (next, term) = self.read[at];
@@ -510,7 +516,7 @@ impl Allocation {
 }
 
 impl Sets {
-    /// A row as the sum of it and of another.
+    /// Adds another row to a row.
     fn add(&mut self, to: usize, row: usize) {
         (0..self.stride).for_each(|i| self.words[to * self.stride + i] ^= self.words[row * self.stride + i]);
     }
@@ -520,14 +526,14 @@ impl Sets {
         self.words[row * self.stride + place as usize / 64] >> (place % 64) & 1 == 1
     }
 
-    /// Has a row contain a place, or not.
+    /// Sets whether a row contains a place.
     #[inline(always)]
     fn put(&mut self, row: usize, place: u32, is_in: bool) {
         let word = &mut self.words[row * self.stride + place as usize / 64];
         *word = *word & !(1 << (place % 64)) | u64::from(is_in) << (place % 64);
     }
 
-    /// These rows alone.
+    /// Returns these rows only.
     fn of_rows(&self, rows: impl Iterator<Item = usize>) -> Sets {
         Sets { stride: self.stride, words: rows.flat_map(|row| self.row(row)).copied().collect() }
     }
@@ -538,8 +544,8 @@ mod tests {
     use super::*;
     use crate::sum_graph::tests::{contents, steps};
 
-    /// Does the work of a straight line's code on one byte of every buffer, with garbage in
-    /// registers and slots at first.
+    /// Simulates a straight line on one byte of every buffer; registers and slots start with
+    /// garbage.
     fn line_byte(straight: &Straight, buffers: &mut [u8]) {
         let mut registers = vec![0xa5u8; straight.vectors.registers()];
         let mut slots = vec![0x5au8; straight.slots];
@@ -592,12 +598,13 @@ mod tests {
         assert_eq!(stored, targets, "each target once, and nothing else");
     }
 
-    /// Sums of random buffers and of sums before, each buffer in one of `sparse` on average.
+    /// Returns sums of random buffers and of earlier sums; a buffer is in one of `sparse` sums on
+    /// average.
     fn random(seed: u64, buffers: usize, sums: usize, sparse: usize) -> Vec<(usize, Vec<usize>)> {
         let mut below = crate::sum_graph::tests::below(seed);
         (0..sums)
             .map(|i| {
-                // Sometimes an empty sum, and some of sums before.
+                // One sum in four can also have earlier sums as terms.
                 let from = if below(4) == 0 { buffers + i } else { buffers };
                 (buffers + i, (0..from).filter(|_| below(sparse) == 0).collect())
             })
@@ -615,8 +622,8 @@ mod tests {
             check(&random(seed, buffers, sums, 1 + seed as usize % 5));
         }
         if !cfg!(miri) {
-            // Ten columns of eight rows and four parities, half of all terms; and more than fit
-            // registers in one sum.
+            // Ten columns of eight rows and four parities with half of all terms; then sums with
+            // more terms than registers.
             check(&random(7, 80, 32, 2));
             check(&[(100, (0..100).collect()), (101, (0..100).collect()), (102, (0..99).collect())]);
         }
@@ -624,7 +631,7 @@ mod tests {
 
     #[test]
     fn values_used_again_are_not_reloaded_while_registers_suffice() {
-        // Nine sums, of nine buffers each of one set of nine.
+        // Nine sums over one set of nine buffers.
         let pairs = |i: usize| (0..9).filter(move |j| i & 1 << j != 0).collect::<Vec<_>>();
         let steps: Vec<(usize, Vec<usize>)> = (0..9).map(|i| (9 + i, pairs(37 * (i + 3)))).collect();
         for straight in check(&steps) {
@@ -638,8 +645,8 @@ mod tests {
 
     #[test]
     fn a_part_that_saves_nothing_is_no_sum() {
-        // A common part of two terms in two sums saves nothing; in three sums it does, and so does
-        // one of three terms in two.
+        // A common part of two terms saves nothing in two sums, but does in three; a common part of
+        // three terms does in two.
         let sums = |steps: &[(usize, Vec<usize>)]| {
             let shared = SharedSums::new(steps);
             Worth::of(&shared).lists.outs.len()

@@ -14,7 +14,8 @@ for_engines! { define_made(
 ) }
 
 impl Transform {
-    /// `None` if the tier has no kernels for it, or this machine not the tier.
+    /// Compiles an FFT; `None` if the tier has no kernels for it, or if this machine lacks the
+    /// tier.
     pub(crate) fn new(tier: Tier, fft: &Fft) -> Option<Transform> {
         made_by_engine!(tier, Transform, engine => Butterflies::new(engine, fft)?)
     }
@@ -36,7 +37,7 @@ for_engines! { define_made(
 ) }
 
 impl Flight {
-    /// Of a network that was checked; `None` if this machine lacks the tier.
+    /// Compiles a network that was checked; `None` if this machine lacks the tier.
     pub(crate) fn new(tier: Tier, network: &Network) -> Option<Flight> {
         match tier {
             Tier::Portable => Some(Flight::Portable(Box::new(Flights::new(network::Portable, network)))),
@@ -44,7 +45,7 @@ impl Flight {
         }
     }
 
-    /// Carries out every step.
+    /// Runs every step.
     ///
     /// # Safety
     ///

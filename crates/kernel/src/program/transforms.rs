@@ -6,15 +6,15 @@ use crate::network::Network;
 
 impl Program {
     /// Compiles an additive FFT for [`Tier::best`]. Returns `None` if the tier has no kernels for
-    /// it; use the steps of [`Fft::expanded`] then.
+    /// it; then use the steps of [`Fft::expanded`].
     ///
-    /// Errors: it has not 4 or 8 points, no output, or more outputs than points; else as
-    /// [`Program::new`].
+    /// Errors: the FFT has neither 4 nor 8 points, no output, or more outputs than points;
+    /// otherwise those of [`Program::new`].
     pub fn fft(buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
         Program::fft_with_tier(Tier::best(), buffers, fft)
     }
 
-    /// As [`Program::fft`], for a tier of the caller's choice.
+    /// Works like [`Program::fft`], for a tier that the caller chooses.
     pub fn fft_with_tier(tier: Tier, buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
         if !fft.has_points() {
             return Err(ProgramError::FftPoints { have: fft.points });
@@ -29,13 +29,13 @@ impl Program {
 
     /// Compiles a network of transforms for [`Tier::best`].
     ///
-    /// Errors: a step has not the lanes that it needs, or reads a slot that was not written; slots
-    /// of one step overlap; else as [`Program::new`].
+    /// Errors: a step does not have the lanes that it needs, or reads a slot that was not written;
+    /// slots of one step overlap; otherwise those of [`Program::new`].
     pub fn network(buffers: usize, network: &Network) -> Result<Program, ProgramError> {
         Program::network_with_tier(Tier::best(), buffers, network)
     }
 
-    /// As [`Program::network`], for a tier of the caller's choice.
+    /// Works like [`Program::network`], for a tier that the caller chooses.
     pub fn network_with_tier(tier: Tier, buffers: usize, network: &Network) -> Result<Program, ProgramError> {
         check_count(buffers)?;
         let uses = network.check(buffers)?;

@@ -1,5 +1,5 @@
 //! Claim: for every additive FFT, length, alignment and store policy, every tier of this machine
-//! writes the bytes of the definition, and no byte beside them; an invalid FFT is refused.
+//! writes the bytes that the definition gives, and no other byte. An invalid FFT is refused.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
@@ -8,15 +8,15 @@ use crate::common::Random;
 use crate::every_program_gives_the_portable_bytes::{Computation, compare, times};
 use pantile_kernel::{Fft, FftGroup, FftOutputs, Program, ProgramError, Step, Tier};
 
-/// A Cantor basis, each b^2 + b being the one before.
+/// A Cantor basis: for each b after the first, b^2 + b is the element before it.
 const CANTOR: [u8; 3] = [1, 214, 152];
 
-/// X^2 + X.
+/// Returns x^2 + x.
 fn halved(x: u8) -> u8 {
     times(x, x) ^ x
 }
 
-/// The points of the subspace.
+/// Returns the points of the subspace.
 fn subspace(points: usize) -> Vec<u8> {
     let bits = |n: usize| (0..3).filter(move |bit| n >> bit & 1 == 1);
     (0..points).map(|n| bits(n).fold(0, |x, bit| x ^ CANTOR[bit])).collect()
@@ -36,8 +36,8 @@ fn factors(points: usize, y: u8) -> [u8; 7] {
     factors
 }
 
-/// The values at x of the polynomials 1, X, X^2 + X, .. of the basis of Lin, Chung and Han:
-/// products of X taken some times by X^2 + X.
+/// Returns the values at x of the basis of Lin, Chung and Han: 1, X, X^2 + X and so on, the
+/// products of the iterates of X^2 + X.
 fn basis(points: usize, x: u8) -> [u8; 8] {
     let taken = [x, halved(x), halved(halved(x))];
     std::array::from_fn(|i| {
@@ -84,7 +84,7 @@ fn steps_of_fft(fft: &Fft, ys: &[u8]) -> Vec<Step> {
         let of_state = |(state, c): (&Vec<(usize, u8)>, u8)| {
             state.iter().map(|&(buffer, x)| (buffer, times(c, x))).collect::<Vec<_>>()
         };
-        // One term for each buffer.
+        // Terms of the same buffer are combined.
         let mut terms: Vec<(usize, u8)> = Vec::new();
         for (buffer, c) in states.iter().zip(row).flat_map(of_state) {
             match terms.iter_mut().find(|term| term.0 == buffer) {
@@ -109,7 +109,8 @@ fn an_fft_gives_what_its_definition_says() {
     let mut random = Random(seed);
     for round in 0..64 {
         let points = if round % 8 < 5 { 4 } else { 8 };
-        // Whole groups and such that lack columns; more than one kernel call takes.
+        // Whole groups and groups that lack columns; also more groups than one kernel call
+        // processes.
         let count = if round == 5 || round == 9 { 40 } else { random.below(7) };
         let lacking = round % 3;
         let ys: Vec<u8> = (0..count).map(|_| random.next() as u8).collect();
@@ -137,7 +138,7 @@ fn an_fft_gives_what_its_definition_says() {
                 let mut rows: Vec<(usize, [u8; 8])> =
                     (0..count).map(|o| (output(o), row(&mut random))).collect();
                 if kind == 1 {
-                    // The last row is the last state less the others.
+                    // The last row is the last state minus the other rows.
                     rows[3].1 = std::array::from_fn(|state| {
                         u8::from(state == 3) ^ rows[0].1[state] ^ rows[1].1[state] ^ rows[2].1[state]
                     });

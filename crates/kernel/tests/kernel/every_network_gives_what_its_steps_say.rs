@@ -1,24 +1,24 @@
 //! Claim: for every network, length, alignment and store policy, every tier of this machine writes
-//! the bytes of its steps, each carried out on whole columns, and no byte beside them; a network
-//! that cannot be carried out is refused.
+//! the bytes that its steps give if each runs on whole columns, and no other byte. An invalid
+//! network is refused.
 
-// Miri has no tier to compare with, and takes long for the portable one.
+// Miri has no tier to compare with, and is slow with the portable one.
 #![cfg(not(miri))]
 
 use pantile_kernel::{Lanes, Network, NetworkStep, Program, ProgramError, Stores, Tier};
 
-/// As on paper: carry-less, then the remainder by 0x11d.
+/// Returns the product by definition: a carry-less product, then its remainder modulo 0x11d.
 fn times(a: u8, b: u8) -> u8 {
     let wide = (0..8).filter(|bit| b >> bit & 1 == 1).fold(0u16, |sum, bit| sum ^ u16::from(a) << bit);
     (8..15).rev().fold(wide, |x, bit| if x >> bit & 1 == 1 { x ^ 0x11d << (bit - 8) } else { x }) as u8
 }
 
-/// `times(a, b)` at `256 * a + b`.
+/// Returns a table of products: `times(a, b)` at index `256 * a + b`.
 fn products() -> Vec<u8> {
     (0..=255).flat_map(|a| (0..=255).map(move |b| times(a, b))).collect()
 }
 
-/// Carries a network out, step by step on whole columns and level by level; returns the buffers.
+/// Runs a network step by step on whole columns, level by level. Returns the buffers.
 fn carried_out(network: &Network, buffers: &[Vec<u8>], products: &[u8]) -> Vec<Vec<u8>> {
     let mut buffers = buffers.to_vec();
     let len = buffers[0].len();
@@ -96,9 +96,10 @@ fn carried_out(network: &Network, buffers: &[Vec<u8>], products: &[u8]) -> Vec<V
     buffers
 }
 
-/// Returns a network with steps of every kind, with transforms of `points` points: buffers, gaps in
-/// them and whole blocks of gaps, results that are read again, in place and not. Also the number of
-/// buffers. `zeros`: the first factor of level 0, and of each later level, is zero.
+/// Returns the number of buffers, and a network with steps of every kind and transforms of `points`
+/// points. Its lists of buffers have gaps and whole blocks of gaps; results are read again, in
+/// place and elsewhere. `zeros` says whether the first factor of level 0, and those of the later
+/// levels, are zero.
 fn everything(points: usize, zeros: [bool; 2]) -> (usize, Network) {
     let factors = |seed: usize| -> Vec<u8> {
         let mut factors: Vec<u8> =
@@ -159,7 +160,8 @@ fn everything(points: usize, zeros: [bool; 2]) -> (usize, Network) {
     (6 * points, Network { slots: 3 * points, steps })
 }
 
-/// Runs on every tier over painted buffers and compares with the steps, guards included.
+/// Runs the network on every tier over painted buffers, and compares buffers and guards with the
+/// result of the steps.
 fn check(points: usize, zeros: [bool; 2], len: usize, pitch: usize, shift: usize, products: &[u8]) {
     let (count, network) = everything(points, zeros);
     let mut painted: Vec<u8> = (0..count * pitch + 8192).map(|i| (i % 251) as u8 ^ (i / 997) as u8).collect();
@@ -190,13 +192,13 @@ fn check(points: usize, zeros: [bool; 2], len: usize, pitch: usize, shift: usize
     }
 }
 
-/// Restores the content in the same memory, so that buffers keep their addresses.
+/// Restores the earlier content in the same memory, so that buffers keep their addresses.
 fn kept_at(mut memory: Vec<u8>, kept: &[u8]) -> Vec<u8> {
     memory.copy_from_slice(kept);
     memory
 }
 
-/// Which first factors are zero: of level 0, of the others.
+/// Whether the first factors are zero: that of level 0, and those of the other levels.
 const ZEROS: [[bool; 2]; 4] = [[false, false], [true, false], [false, true], [true, true]];
 
 #[test]

@@ -1,5 +1,5 @@
 //! Claim: for every program, length, alignment and store policy, every tier of this machine writes
-//! exactly the bytes that the portable tier writes, step by step, and no byte beside them.
+//! exactly the bytes that the portable tier writes step by step, and no other byte.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
@@ -10,7 +10,7 @@ use pantile_kernel::{
     Update, Use,
 };
 
-/// Bytes around every buffer that must stay as they were painted.
+/// The bytes around every buffer that must not change.
 const GUARD_BYTES: usize = 64;
 
 /// A computation to compile.
@@ -43,7 +43,7 @@ fn given<'b>(program: &Program, views: Vec<&'b mut [u8]>) -> Vec<Buffer<'b>> {
     views.into_iter().enumerate().map(give).collect()
 }
 
-/// Runs on every tier over painted buffers and compares, guards included.
+/// Runs a computation on every tier over painted buffers, and compares buffers and guards.
 pub fn compare(
     buffers: usize,
     computation: Computation,
@@ -74,7 +74,7 @@ pub fn compare(
         }
         memory[page..page + buffers * distance].to_vec()
     };
-    // Whatever it is handed, it writes the same.
+    // A program writes the same with writable buffers and with only the access that it needs.
     let run = |program: &Program| {
         let bytes = run_in(program, false);
         assert!(bytes == run_in(program, true), "{what}: with less than all to be written");
@@ -82,11 +82,11 @@ pub fn compare(
     };
     let compile = |tier| match computation {
         Computation::Steps(steps) => Program::with_tier(tier, buffers, steps).expect("good steps"),
-        // Where a tier has no kernel, its steps do: the portable tier has none.
+        // If a tier has no kernel, the steps are used, as in the portable tier.
         Computation::Horner(horner) => Program::horner_with_tier(tier, buffers, horner)
             .expect("good buffers")
             .unwrap_or_else(|| Program::with_tier(tier, buffers, &steps_of(horner)).expect("good steps")),
-        // The test compares these with the definition.
+        // Another test compares these steps with the definition.
         #[cfg(feature = "fft")]
         Computation::Fft(fft) => {
             let steps = fft.expanded().into_iter().map(|(target, terms)| Step { target, terms });
@@ -110,8 +110,8 @@ pub fn compare(
     }
 }
 
-/// A code in which each buffer is in a row and in a diagonal; the diagonals hold the row parities
-/// as well.
+/// Returns a code in which each buffer is in a row and in a diagonal; the diagonals also include
+/// the row parities.
 fn rows_and_diagonals(rows: usize, columns: usize) -> (usize, Vec<Step>) {
     let data = |row: usize, column: usize| row * columns + column;
     let first = rows * columns;
@@ -127,7 +127,7 @@ fn rows_and_diagonals(rows: usize, columns: usize) -> (usize, Vec<Step>) {
     (first + rows + diagonals, steps)
 }
 
-/// Lost buffers along a chain: each step needs the one before.
+/// Returns a recovery along a chain: each step needs the one before.
 fn chain(links: usize, width: usize) -> (usize, Vec<Step>) {
     let data = links * width;
     let steps = (0..links)
@@ -140,7 +140,7 @@ fn chain(links: usize, width: usize) -> (usize, Vec<Step>) {
     (data + links, steps)
 }
 
-/// Steps over random earlier buffers; `percent` of those that could be read are.
+/// Returns steps that read random earlier buffers, `percent` of those that can be read.
 fn random_steps(
     random: &mut Random,
     sources: usize,
@@ -226,7 +226,7 @@ fn for_random_programs_of_every_shape() {
     }
 }
 
-/// `PANTILE_GRIDS` for more of them, `PANTILE_SEED` for others.
+/// `PANTILE_GRIDS` sets the number of grids, `PANTILE_SEED` their seed.
 #[test]
 fn for_random_grids_with_holes() {
     let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0013);
@@ -239,7 +239,7 @@ fn for_random_grids_with_holes() {
     }
 }
 
-/// As above.
+/// `PANTILE_GRIDS` sets the number of programs, `PANTILE_SEED` their seed.
 #[test]
 fn for_random_bits() {
     let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0014);
@@ -278,7 +278,8 @@ fn impossible_steps_are_refused() {
     assert_eq!(b, [2; 6], "nothing is written on error");
 }
 
-/// An update writes the same with only its written buffers present, and with the change alone.
+/// Checks that an update writes the same bytes if only its written buffers are present, and if only
+/// the change is given.
 fn check_given(
     update: &Update,
     targets: &[(usize, u8)],
@@ -312,8 +313,8 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
     let paint = |seed: usize, len: usize| (0..len).map(|i| ((i * 7 + seed) % 251) as u8).collect::<Vec<u8>>();
     let coefficients = [1u8, 0x8e, 0, 2, 0xff, 1, 0x1d, 3, 9];
     for tier in Tier::available() {
-        // All numbers of targets, of which the first one, a later one or none has coefficient 1,
-        // and one coefficient 0.
+        // All numbers of targets. The first target, a later one or none has coefficient 1; one has
+        // coefficient 0.
         for (outputs, first) in (0..=9).flat_map(|outputs| [(outputs, 0), (outputs, 3), (outputs, 6)]) {
             let targets: Vec<(usize, u8)> =
                 (0..outputs).map(|o| (o + 2, coefficients[(first + o) % coefficients.len()])).collect();
@@ -361,10 +362,10 @@ impl Parts {
     }
 }
 
-/// A system of `outputs` over `sources` sources; one sum in four has no start. Of every second one
-/// all sums take the first source as it is, and most of the solution is zero or one. With `ones`,
-/// one sum is of ones; with `adds_up`, the first outputs add up to it as lost buffers under a
-/// parity do.
+/// Returns a system of `outputs` outputs over `sources` sources; one sum in four has no start. In
+/// every second system all sums take the first source with coefficient 1, and most of the solution
+/// is zero or one. With `ones`, one sum is all ones; the first `adds_up` outputs add up to it, like
+/// the lost buffers of a parity.
 fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> Parts {
     let at = random.below(outputs);
     let plain = if random.below(2) == 0 { outputs } else { 0 };
@@ -470,7 +471,7 @@ fn more_buffers_than_any_machine_has_are_refused() {
     assert!(Program::new(1 << 24, &[]).is_ok());
 }
 
-/// A product in GF(2^8) as on paper.
+/// Returns a product in GF(2^8), by the schoolbook method.
 pub fn times(mut a: u8, mut b: u8) -> u8 {
     let mut product = 0;
     while b > 0 {
@@ -483,7 +484,7 @@ pub fn times(mut a: u8, mut b: u8) -> u8 {
     product
 }
 
-/// The step as a matrix of planes.
+/// Returns a step of Horner's rule as a matrix over planes.
 fn step_matrix(step: HornerStep, planes: usize) -> Vec<Vec<u8>> {
     let mut matrix = vec![vec![0; planes]; planes];
     match step {
@@ -497,7 +498,7 @@ fn step_matrix(step: HornerStep, planes: usize) -> Vec<Vec<u8>> {
     matrix
 }
 
-/// The steps that Horner's rule stands for.
+/// Returns the steps that are equivalent to Horner's rule.
 fn steps_of(horner: &Horner) -> Vec<Step> {
     let d = horner.planes;
     let multiply = |a: &[Vec<u8>], b: &[Vec<u8>]| -> Vec<Vec<u8>> {
@@ -548,7 +549,7 @@ fn horners_rule_gives_what_its_steps_give() {
             (_, true) => [shift(&mut random, 1), shift(&mut random, 2)],
             (_, false) => [shift(&mut random, 2), shift(&mut random, 1)],
         };
-        // Kernels of some tiers know the factors that RAIDq has.
+        // Some tiers have kernels for the factors of RAIDq.
         let is_raidq = round % 5 < 2;
         let steps = match (is_raidq, planes) {
             (false, _) => vec![HornerStep::One, HornerStep::Byte(random.next() as u8), last[0], last[1]],
@@ -643,7 +644,7 @@ fn a_program_takes_no_less_than_it_needs_and_no_more() {
     assert_eq!(run(3, Some(&other)), refused(3, true));
     assert_eq!(run(1, Some(&other[1..])), Err(ShapeError::BufferLen { index: 1, have: 89, need: 90 }));
     assert_eq!(run(4, Some(&other[1..])), Err(ShapeError::BufferLen { index: 4, have: 89, need: 90 }));
-    // No refused run wrote anything; one buffer may be read as two.
+    // No refused run wrote anything. One buffer can be passed as two that are read.
     assert_eq!(run(4, None), Ok(()));
     assert!(p[0] == p[89] && p[0] != 1 && q[0] != 2);
     assert_eq!(program.run_given(&mut []), Err(ShapeError::BufferCount { have: 0, need: 5 }));

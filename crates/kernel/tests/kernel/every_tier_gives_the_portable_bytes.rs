@@ -1,5 +1,5 @@
 //! Claim: for every matrix, length, alignment, store policy and mode, every tier of this machine
-//! writes exactly the bytes that the portable tier writes, and no byte beside them.
+//! writes exactly the bytes that the portable tier writes, and no other byte.
 
 // Miri has no tier to compare with; it runs the unit tests of the schedule instead.
 #![cfg(not(miri))]
@@ -9,10 +9,10 @@ use pantile_kernel::{Dot, Stores, Tier};
 
 type Rows = Vec<Vec<(usize, u8)>>;
 
-/// Bytes around every buffer that must stay as they were painted.
+/// The bytes around every buffer that must not change.
 const GUARD_BYTES: usize = 64;
 
-/// A small generator with a printed seed (SplitMix64; Steele, Lea and Flood 2014).
+/// A small random generator with a printed seed (SplitMix64; Steele, Lea and Flood 2014).
 struct Random(u64);
 
 impl Random {
@@ -28,7 +28,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// A coefficient that is often 0 or 1.
+    /// Returns a coefficient that is often 0 or 1.
     fn coefficient(&mut self) -> u8 {
         match self.below(4) {
             0 => 0,
@@ -37,8 +37,8 @@ impl Random {
         }
     }
 
-    /// Rows in which a coefficient is present with probability `percent`; some are all ones, some
-    /// are empty.
+    /// Returns rows in which a coefficient is present with a probability of `percent` %; some rows
+    /// are all ones, some are empty.
     fn rows(&mut self, sources: usize, outputs: usize, percent: usize) -> Rows {
         (0..outputs)
             .map(|_| {
@@ -55,8 +55,8 @@ impl Random {
     }
 }
 
-/// Memory painted by the distance from a page boundary, so that equal calls paint equal buffers and
-/// guards.
+/// Memory with a pattern that depends on the offset from a page boundary, so that equal calls give
+/// equal buffers and guards.
 struct Painted {
     memory: Vec<u8>,
     page: usize,
@@ -65,7 +65,8 @@ struct Painted {
 }
 
 impl Painted {
-    /// `distance` is between the starts of neighbours, before `shift(i)` is added to start i.
+    /// Returns painted memory for `count` buffers. Buffer i starts at `i * distance + shift(i)`
+    /// from the end of the first guard.
     fn new(
         count: usize,
         len: usize,
@@ -104,7 +105,7 @@ impl Painted {
         views
     }
 
-    /// Panics if a byte outside the buffers is not as it was painted.
+    /// Panics if a byte outside the buffers has changed.
     fn check_guards(&self, seed: usize, what: &str) {
         let mut from = 0;
         for start in self.starts().into_iter().chain([self.memory.len()]) {
@@ -133,7 +134,7 @@ fn fast_tiers() -> Vec<Tier> {
     Tier::available().into_iter().filter(|&tier| tier != Tier::Portable).collect()
 }
 
-/// The places of the buffers of a case.
+/// The positions of the buffers of a case.
 struct Layout<'a> {
     len: usize,
     distance: usize,
@@ -141,7 +142,8 @@ struct Layout<'a> {
     output_shift: &'a dyn Fn(usize) -> usize,
 }
 
-/// Runs one matrix on every tier, both modes, both ways to call, and compares.
+/// Runs one matrix on every tier, in both modes and with both kinds of calls, and compares the
+/// results.
 fn check(sources: usize, rows: &Rows, layout: &Layout, stores: &[Stores], what: &str) {
     let data = Painted::new(sources, layout.len, layout.distance, 3, layout.source_shift);
     let outputs = || Painted::new(rows.len(), layout.len, layout.distance, 7, layout.output_shift);
@@ -199,7 +201,8 @@ fn at_every_length_and_offset() {
 #[test]
 fn at_every_length_and_count_of_outputs() {
     let mut random = Random(0x5eed_0001);
-    // Few sources, and more than a first-level cache has ways: these are read by wider visits.
+    // Few sources, and more sources than a first-level cache has ways; the latter are read with
+    // wider visits.
     for (sources, longest, stores) in [(3, 400, Stores::Streaming), (9, 900, Stores::Cached)] {
         for outputs in 1..=8 {
             let rows: Rows =
@@ -258,7 +261,8 @@ fn for_streams_at_page_boundaries() {
     }
 }
 
-/// The second parity of a RAID-6, which has kernels of its own, and rows that only look like it.
+/// The second parity of RAID-6, for which there are separate kernels, and rows that only look like
+/// it.
 #[test]
 fn for_powers_of_two_beside_ones() {
     let powers = |count: usize| -> Vec<u8> {

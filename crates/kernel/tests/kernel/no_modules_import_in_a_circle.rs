@@ -1,4 +1,5 @@
-//! A module can be read knowing only what it imports, since nothing it imports comes back to it.
+//! Claim: imports between modules have no cycle, so a module can be read with knowledge of its
+//! imports alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,8 +7,8 @@ use std::path::Path;
 /// The path of a module, such as `["arch", "x86_64", "avx2"]`; the crate's root has none.
 type Module = Vec<String>;
 
-/// Collects the text of the modules of a folder, without comments, and without tests, which stand
-/// at the end.
+/// Collects the text of the modules of a folder, without comments, and without tests, which are at
+/// the end.
 fn modules(folder: &Path, above: &Module, all: &mut BTreeMap<Module, String>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -28,7 +29,7 @@ fn modules(folder: &Path, above: &Module, all: &mut BTreeMap<Module, String>) {
     }
 }
 
-/// The names that a path leads to from its first segment on: several, if it ends in braces.
+/// Collects the paths that begin at this text; there are several if a path ends in braces.
 fn leaves(text: &str, before: &Module, found: &mut Vec<Module>) {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -59,7 +60,7 @@ fn leaves(text: &str, before: &Module, found: &mut Vec<Module>) {
     }
 }
 
-/// All paths of a module's text that begin at the crate, above the module or in it.
+/// Returns all paths in a module's text that begin at the crate root, above the module or in it.
 fn paths(module: &Module, text: &str) -> Vec<Module> {
     let parent = &module[..module.len().saturating_sub(1)];
     let mut found = Vec::new();
@@ -74,12 +75,12 @@ fn paths(module: &Module, text: &str) -> Vec<Module> {
     found
 }
 
-/// By module: the modules whose names its text uses.
+/// Returns, for each module, the modules whose names its text uses.
 fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
     let mut texts = BTreeMap::new();
     modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &Vec::new(), &mut texts);
     let root = texts.remove(&Vec::new()).expect("the crate's root");
-    // Files of tests alone are declared among the tests.
+    // Files that have only tests are declared in the test part of their parent.
     let declared = |module: &Module| {
         let (name, parent) = module.split_last().expect("not the root");
         let parent = if parent.is_empty() { Some(&root) } else { texts.get(parent) };
@@ -87,7 +88,8 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
     };
     let of_tests: Vec<Module> = texts.keys().filter(|module| !declared(module)).cloned().collect();
     of_tests.iter().for_each(|module| drop(texts.remove(module)));
-    // `arch::native` stands for x86. An item that the root re-exports belongs to its own module.
+    // `arch::native` stands for x86. An item that the root re-exports counts as one of the module
+    // that defines it.
     let mut handed_on = BTreeMap::new();
     for line in root.split("pub use ").skip(1) {
         let mut found = Vec::new();

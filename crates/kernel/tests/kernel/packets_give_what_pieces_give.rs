@@ -1,6 +1,6 @@
-//! Claim: on columns of packets every program and every update writes the same bytes, on every tier
-//! of this machine, as the portable tier on the same buffers in one piece each, and no byte beside
-//! them; invalid columns are refused.
+//! Claim: on columns of packets, every program and every update on every tier of this machine
+//! writes the same bytes as the portable tier on contiguous buffers, and no other byte. Invalid
+//! columns are refused.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
@@ -9,14 +9,14 @@ use crate::common::{Random, number, random_bits, random_grid, xor, zig_zag};
 use pantile_kernel::{PacketProgram, Packets, Program, ProgramError, ShapeError, Step, Stores, Tier, Update};
 use std::num::NonZeroUsize;
 
-/// Bytes around every column that must stay as they were painted.
+/// The bytes around every column that must not change.
 const GUARD_BYTES: usize = 128;
 
 fn packets(rows: &[usize], bytes: usize) -> Packets {
     Packets::new(rows, NonZeroUsize::new(bytes).expect("a packet has bytes")).expect("few buffers")
 }
 
-/// Memory with a column after the other, each so far behind a line.
+/// Memory with consecutive columns, each at a given offset from a cache line.
 struct Columns {
     memory: Vec<u8>,
     ranges: Vec<std::ops::Range<usize>>,
@@ -27,7 +27,8 @@ impl Columns {
         Columns::with_pitch(64, packets, groups, shift)
     }
 
-    /// Each so far behind a multiple of the pitch.
+    /// Returns memory in which the guard before each column starts at a multiple of the pitch, and
+    /// column c starts `shift(c)` bytes after its guard.
     fn with_pitch(pitch: usize, packets: &Packets, groups: usize, shift: impl Fn(usize) -> usize) -> Columns {
         let lens = (0..packets.columns()).map(|c| packets.rows(c) * packets.bytes() * groups);
         let mut end = 0;
@@ -56,7 +57,7 @@ impl Columns {
         views
     }
 
-    /// Each buffer in one piece.
+    /// Returns each buffer as contiguous bytes.
     fn pieces(&self, packets: &Packets, groups: usize) -> Vec<Vec<u8>> {
         let piece = |buffer: usize| {
             let (column, row) = packets.cell(buffer);
@@ -98,7 +99,7 @@ fn check_with(columns: impl Fn() -> Columns, steps: &[Step], packets: &Packets, 
             let program: PacketProgram = program.in_packets(packets.clone()).unwrap();
             for when in ["at first", "prepared"] {
                 let mut have = columns();
-                // The bytes before the first line differ from run to run.
+                // The number of bytes before the first line differs between allocations.
                 program.run(&mut have.views()).unwrap();
                 let of = |columns: &Columns| {
                     let (first, last) =
@@ -128,7 +129,7 @@ fn random_rows(random: &mut Random, buffers: usize) -> Vec<usize> {
     rows
 }
 
-/// `PANTILE_GRIDS` for more of them, `PANTILE_SEED` for others.
+/// `PANTILE_GRIDS` sets the number of grids, `PANTILE_SEED` their seed.
 #[test]
 fn for_random_grids_in_random_columns() {
     let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0031);
@@ -143,7 +144,7 @@ fn for_random_grids_in_random_columns() {
     }
 }
 
-/// As above.
+/// `PANTILE_GRIDS` sets the number of programs, `PANTILE_SEED` their seed.
 #[test]
 fn for_random_bits_in_random_columns() {
     let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0032);
@@ -155,7 +156,7 @@ fn for_random_bits_in_random_columns() {
         let packets = packets(&rows, bytes);
         // Sometimes more groups than fit in a copy.
         let groups = if random.below(8) == 0 { 40 } else { random.below(5) };
-        // Columns that begin at the same place of their pages, and others.
+        // Columns that begin at the same offset of their pages, and at others.
         let (pitch, shift) = ([64, 4096][random.below(2)], random.below(2) * random.below(64));
         let shift = |c: usize| if pitch == 64 { shift * c % 64 } else { shift };
         let columns = || Columns::with_pitch(pitch, &packets, groups, shift);
@@ -165,7 +166,8 @@ fn for_random_bits_in_random_columns() {
 
 #[test]
 fn for_every_number_of_columns_and_of_rows() {
-    // Registers for all columns, one column more, many more; displacements of one byte and of four.
+    // As many columns as there are registers, one more, and many more; displacements of one byte
+    // and of four bytes.
     for columns in (1..=18).chain([30]) {
         for rows in [1, 2, 13, 40] {
             let data = rows * columns;
@@ -188,7 +190,7 @@ fn for_zig_zags_and_products() {
         check(&steps, &packets(&rows, 256), 2, |c| c, "a zig-zag");
     }
     let step = |target, terms: &[(usize, u8)]| Step { target, terms: terms.to_vec() };
-    // One stage, and several; one row for each column.
+    // Programs of one stage and of several; also with one row per column.
     let one = [step(4, &[(0, 3), (1, 1), (2, 9)]), step(5, &[(0, 1), (1, 7), (3, 2)])];
     let two = [&one[..], &[step(6, &[(4, 5), (3, 1)])]].concat();
     for bytes in [1, 63, 64, 300] {
@@ -202,8 +204,8 @@ fn for_zig_zags_and_products() {
 
 #[test]
 fn an_update_goes_to_every_packet() {
-    // Products; a change added with coefficient 1, in columns of equal and of different numbers of
-    // rows; to more targets than one kernel takes, and to none.
+    // Updates with products; with coefficient 1 only, in columns with equal and with different
+    // numbers of rows; with more targets than one kernel processes; and without a target.
     let products: &[(usize, u8)] = &[(0, 1), (4, 0x8e), (8, 3)];
     let many: Vec<(usize, u8)> = (4..16).map(|target| (target, 1)).collect();
     let none: &[(usize, u8)] = &[];

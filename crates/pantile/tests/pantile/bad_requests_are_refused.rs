@@ -1,5 +1,5 @@
 //! Requests with a cell, a column or a byte out of range fail with an error that names it, and
-//! write nothing.
+//! change no buffer.
 
 use crate::common::{painted, views};
 use pantile::plan::{Planner, Request};
@@ -8,7 +8,8 @@ use pantile::{
     split_columns,
 };
 
-/// Codes of one row and of several, solved, peeled, and by Horner's rule.
+/// Codes of one row and of several, whose decoders solve a system, use single equations, or use
+/// Horner's rule.
 const SPECS: [&str; 6] = ["rs:4+2", "raid6:4", "lrc:12,2,2", "dcode:7", "raidq:12+4", "raidp:5"];
 
 const LEN: usize = 96;
@@ -196,7 +197,8 @@ fn a_loss_too_large_says_what_is_lost_and_what_the_code_survives() {
             "columns 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more have lost",
             "not any one column",
         ),
-        // Cells that follow from the read ones are not lost, though they are not read.
+        // The message does not count cells as lost that are not read but follow from cells that
+        // are.
         (
             "lrc:12,2,2",
             vec![0, 1, 2, 3],

@@ -1,6 +1,6 @@
-//! Chunks are, byte for byte, those that the systems made themselves
-//! (`vectors/foreign/chunks.json`, by `reference/foreign_chunks.py`), and come back from as few as
-//! may be left.
+//! Claim: chunks are, byte for byte, those that the other systems wrote
+//! (`vectors/foreign/chunks.json`, by `reference/foreign_chunks.py`), and are recovered from as few
+//! chunks as the code allows.
 
 use crate::common::{Random, subsets};
 use pantile::code::foreign::{Cut, Profile};
@@ -74,7 +74,8 @@ fn every_chunk_is_what_the_system_made() {
     }
 }
 
-/// `vectors/foreign/seaweedfs.json`, by the judge. Rows of large blocks are of shorter ones there.
+/// Compares with `vectors/foreign/seaweedfs.json`, written by the independent reference. Its large
+/// blocks are shorter than those of SeaweedFS.
 #[test]
 fn shards_of_seaweedfs_are_those_of_the_judge() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/foreign/seaweedfs.json");
@@ -101,7 +102,7 @@ fn shards_of_seaweedfs_are_those_of_the_judge() {
             assert_eq!(file.len() as u64, chunks.len_of(column, len as u64), "{place}");
             assert_eq!(Some(digest(file).as_str()), case["sha256"][column].as_str(), "{place}");
         }
-        // The padded length makes shards of the same length.
+        // Data of the padded length give shards of the same length.
         let padded = chunks.data_len_of(files[0].len() as u64).unwrap();
         assert!(padded >= len as u64 && chunks.len_of(0, padded) == files[0].len() as u64, "{case}");
         for lost in [&[][..], &[0], &[k - 1, k + m - 1]] {
@@ -109,7 +110,7 @@ fn shards_of_seaweedfs_are_those_of_the_judge() {
         }
     }
     assert_eq!(Chunks::new(&Profile::parse("seaweedfs").unwrap(), Some(4096)).unwrap_err(), ChunkError::None);
-    // Where the real large blocks begin.
+    // Lengths around the one from which SeaweedFS uses large blocks.
     let chunks = chunks("seaweedfs", None);
     for (len, shard) in
         [((10 << 30) - 1, 1 << 30), (10 << 30, 1 << 30), ((10 << 30) + 1, (1 << 30) + (1 << 20))]
@@ -118,7 +119,7 @@ fn shards_of_seaweedfs_are_those_of_the_judge() {
     }
 }
 
-/// Lengths around every boundary, and a stream that gives its bytes in small pieces.
+/// Covers lengths around every boundary, and a stream that returns its bytes in small pieces.
 #[test]
 fn data_of_any_length_come_back() {
     struct Drops<'d>(&'d [u8]);
@@ -228,9 +229,9 @@ fn impossible_profiles_are_refused() {
     let files = encoded(&chunks, &data);
     assert!(matches!(decoded(&chunks, &files, &[0, 1, 2], 1000), Err(ShardError::Plan(_))));
     assert!(matches!(decoded(&chunks, &files[..5], &[], 1000), Err(ShardError::Count { have: 5, need: 6 })));
-    // Asked for more than there is.
+    // More bytes are requested than the shards contain.
     assert!(matches!(decoded(&chunks, &files, &[], 100_000), Err(ShardError::Shard { column: 0, .. })));
-    // Data that end before their length.
+    // The data end before their declared length.
     let mut none: Vec<Vec<u8>> = vec![Vec::new(); 6];
     let mut writers: Vec<&mut dyn Write> = none.iter_mut().map(|file| file as _).collect();
     let ends = chunks.encode_at(&mut Cursor::new(&data), 2000, &mut writers);

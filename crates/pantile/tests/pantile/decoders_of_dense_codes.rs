@@ -1,5 +1,5 @@
-//! Claim: a decoder of a bit matrix recovers every set of columns that may be lost, from the cells
-//! that its plan reads and no others.
+//! Claim: a decoder of a bit matrix recovers every set of columns that can be lost, from the cells
+//! that its plan reads alone.
 
 use crate::common::*;
 use pantile::{CellSet, Codec};
@@ -33,7 +33,7 @@ fn decoders_give_the_encoded_data() {
             assert!(plan.reads.iter().all(|&cell| !cells_lost.contains(cell)), "{spec} {lost:?}");
             assert_eq!(plan, in_packets.plan());
             assert!(decoder.written().into_iter().eq(cells_lost.iter()), "{spec} {lost:?}");
-            // Only cells that are read have their content.
+            // Only cells that the plan reads have their content.
             let mut cells = vec![vec![0xc3; 64]; code.cell_count()];
             plan.reads.iter().for_each(|cell| cells[cell.usize()].clone_from(&whole[cell.usize()]));
             let mut columns: Vec<Vec<u8>> = (0..code.columns())

@@ -2,7 +2,7 @@
 //!
 //! For each code the proof says which sets of columns are survivable. Every survivable set is lost
 //! and recovered; every fatal set is refused with nothing written. Recovery plans are sound, and
-//! their outputs right for lost cells of any shape. Small writes keep parity true by every
+//! their outputs are right for any set of lost cells. Small writes keep parity correct with every
 //! strategy. A flipped byte is found.
 
 use crate::common::*;
@@ -12,7 +12,7 @@ use pantile::{CellIndex, CellSet, Codec, Costs, PlanError, RecoverError};
 
 const LEN: usize = 131;
 
-/// Checks all sets of `lost` columns; the number that survived.
+/// Checks all sets of `lost` columns. Returns the number of survivable sets, and the fatal sets.
 fn lose_every_set(codec: &Codec, lost: usize) -> (u64, Vec<Vec<usize>>) {
     let whole = painted(codec, LEN, 7);
     let mut survived = 0;
@@ -42,7 +42,8 @@ fn lose_every_set(codec: &Codec, lost: usize) -> (u64, Vec<Vec<usize>>) {
     (survived, fatal)
 }
 
-/// Recovers whole columns both ways, with only the cells that the plans read in place.
+/// Recovers whole columns by `recovery` and by `decoder`, with only the cells that their plans read
+/// left intact.
 fn reads_only_what_its_plan_reads(codec: &Codec, whole: &[Vec<u8>], set: &[usize]) {
     let code = codec.code();
     let lost = CellSet::of_columns(code, set);
@@ -95,7 +96,7 @@ fn exactly_the_sets_proven_survivable_are_recovered() {
             assert_eq!(certificate.fatal, smallest_fatal[..witnesses], "{code}");
             assert_eq!(certificate.fatal_count, smallest_fatal.len() as u64, "{code}");
         }
-        // Of wide codes only the first levels are tried set by set.
+        // For wide codes only the first levels are tried set by set.
         let tried = certificate.levels.iter().take_while(|level| level.sets <= 5_000).count();
         assert!(certificate.tolerance() >= code.claim().tolerance.min(tried), "{code}");
         if code.claim().mds && tried > code.claim().tolerance {
@@ -129,7 +130,7 @@ fn plans_for_lost_cells_of_any_shape_are_sound_and_right() {
             assert_eq!(plan.outputs, wanted, "{code}");
             let cost: u64 = plan.reads.iter().map(|&c| costs.of(code.column_of(c))).sum();
             assert_eq!(plan.cost, cost, "{code}");
-            // Only the cells that the plan reads have their content.
+            // Only cells that the plan reads have their content.
             let mut cells = whole.clone();
             for cell in code.cells().filter(|c| !plan.reads.contains(c)) {
                 cells[cell.usize()].fill(0x5a);
@@ -183,8 +184,8 @@ fn update_plans_keep_parity_true_healthy_and_degraded() {
             let mut new = old.clone();
             written.iter().for_each(|c| new[c.usize()][0] = random.next() as u8);
             codec.encode(&mut views(&mut new)).unwrap();
-            // Old content as the plan reads or recovers it; new content as the user gave it or a
-            // step made it.
+            // The old content of the cells that the plan reads or recovers; new content comes from
+            // the user or from a step.
             let mut had = vec![None; code.cell_count()];
             plan.old.reads.iter().for_each(|c| had[c.usize()] = Some(Gf(old[c.usize()][0])));
             for step in &plan.old.steps {
@@ -228,7 +229,7 @@ fn a_clean_stripe_is_clean_and_one_flipped_byte_is_found() {
     }
 }
 
-/// Else `./test` would try the fastest kernel again and call it another.
+/// Otherwise `./test` would test the fastest kernel again under the name of another one.
 #[test]
 fn a_forced_kernel_is_the_one_that_runs() {
     match Tier::forced() {

@@ -1,6 +1,6 @@
 //! Two or three wrong columns look like one other column at some bytes. Claims: a stretch with one
-//! byte that refutes that is never repaired, whole blocks never wrongly, and short stretches are
-//! mistaken no more often than derived.
+//! byte that refutes this is never repaired; whole blocks are never repaired wrongly; short
+//! stretches are mistaken no more often than derived.
 
 use crate::common::Random;
 use pantile::{CellSet, Checker, Codec, Finding, Verdict};
@@ -8,12 +8,12 @@ use std::ops::Range;
 
 const SPECS: [&str; 5] = ["rs:4+2", "raid6:4", "rs:4+3", "shec:6,4,3", "dcode:7"];
 
-/// Errors in many consecutive stripes of zeros, which are a stripe of every code.
+/// Errors in many consecutive stripes of zeros, which are valid in every code.
 struct Trial {
     codec: Codec,
     stripe_bytes: usize,
     cells: Vec<Vec<u8>>,
-    /// By stripe: the columns that are wrong, ascending.
+    /// For each stripe, the columns that are wrong, ascending.
     wrong: Vec<Vec<usize>>,
 }
 
@@ -58,8 +58,8 @@ impl Trial {
         self.codec.checker(&CellSet::empty(self.codec.code())).unwrap()
     }
 
-    /// Of the stripes, those that a set of columns explains which is not the wrong one; those of
-    /// which this is called certain.
+    /// Returns the number of stripes that are explained without all of their wrong columns, and how
+    /// many of these findings are marked certain.
     fn mistakes(&self) -> (u64, u64) {
         let (mut looks_so, mut certain) = (0, 0);
         for finding in self.locate(&self.checker()) {
@@ -90,7 +90,7 @@ fn fill_nonzero(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Returns the mistakes among `errors` errors of columns, in trials of some stripes each.
+/// Returns the mistakes among `errors` errors, in trials of several stripes each.
 fn mistakes(
     spec: &str,
     errors: usize,
@@ -111,7 +111,7 @@ fn mistakes(
     all
 }
 
-/// Mistakes are as rare as derived, apart from chance.
+/// Checks that mistakes are at most as frequent as derived, with a margin for chance.
 fn short_stretches_are_mistaken_no_more_often_than_derived(errors: usize) {
     for spec in SPECS {
         let codec = Codec::parse(spec).unwrap();
@@ -130,7 +130,8 @@ fn short_stretches_are_mistaken_no_more_often_than_derived(errors: usize) {
                     "{spec}, {columns} columns, {bytes} bytes: {looks_so} > {derived}"
                 );
                 assert_eq!(certain, 0, "{spec}, {columns} columns, {bytes} bytes");
-                // The count is of something: pairs of two parities do look like one column.
+                // The test must see some mistakes: with two parities, pairs of wrong columns do
+                // look like one column.
                 let seen = !(spec == "rs:4+2" && columns == 2 && bytes == 1);
                 assert!(seen || looks_so as f64 > 0.9 * 4.0 / 255.0 * errors as f64, "{spec}: {looks_so}");
             }
@@ -159,7 +160,7 @@ fn whole_blocks_of_two_or_three_wrong_columns_are_never_mistaken() {
     whole_blocks_are_never_mistaken(1000, 512);
 }
 
-/// The whole of both: `./test heavy`.
+/// Runs both tests in full, in `./test heavy`.
 #[test]
 #[ignore = "minutes: a million errors of each kind"]
 fn of_a_million_errors_of_each_kind_none_is_mistaken_beyond_what_is_derived() {
@@ -170,7 +171,8 @@ fn of_a_million_errors_of_each_kind_none_is_mistaken_beyond_what_is_derived() {
 
 #[test]
 fn pairs_of_columns_are_located_in_every_one_of_many_stripes() {
-    // Other pairs, one behind the other: the search limit of one call suffices for all.
+    // Consecutive stripes with different pairs of wrong columns: the search limit of one call is
+    // enough for all.
     for (spec, stripes) in [("raidq:16+4", 4000), ("raidq:40+4", 8000)] {
         let trial = Trial::new(spec, (stripes, 64), 2, 32, &mut Random(7));
         let findings = trial.locate(&trial.checker());
@@ -184,7 +186,7 @@ fn pairs_of_columns_are_located_in_every_one_of_many_stripes() {
     }
 }
 
-/// A checker, and a stripe of zeros with errors in some ranges of some columns.
+/// Returns a codec, and a stripe of zeros with errors in some ranges of some columns.
 fn stripe_with(spec: &str, len: usize, wrong: &[(usize, Range<usize>)]) -> (Codec, Vec<Vec<u8>>) {
     let codec = Codec::parse(spec).unwrap();
     let mut cells = vec![vec![0; len]; codec.code().cell_count()];
@@ -204,13 +206,14 @@ fn locate(codec: &Codec, cells: &[Vec<u8>], stripe_bytes: usize) -> Vec<Finding>
 
 #[test]
 fn one_byte_that_refutes_the_columns_refutes_them_for_the_whole_stretch() {
-    // One column is wrong in 40,000 bytes, over several tiles; a second one in one of these bytes.
+    // One column is wrong in 40,000 bytes, over several tiles; a second column is wrong in one of
+    // these bytes.
     for at in [100, 30_000, 32_767, 32_768, 40_099] {
         let (codec, cells) = stripe_with("rs:4+2", 70_000, &[(1, 100..40_100), (3, at..at + 1)]);
         let findings = locate(&codec, &cells, usize::MAX);
         assert_eq!(findings, [Finding { range: 100..40_100, verdict: Verdict::Unlocatable }], "{at}");
     }
-    // Without it they are located.
+    // Without the second wrong column the errors are located.
     let (codec, cells) = stripe_with("rs:4+2", 70_000, &[(1, 100..40_100)]);
     let findings = locate(&codec, &cells, usize::MAX);
     assert!(findings.len() == 1 && findings[0].verdict.is_certain(), "{findings:?}");
@@ -224,14 +227,14 @@ fn one_doubtful_error_makes_all_of_a_stripe_uncertain() {
     let findings = locate(&codec, &cells, 4096);
     let certain: Vec<(usize, bool)> =
         findings.iter().map(|finding| (finding.range.start, finding.verdict.is_certain())).collect();
-    // In the first stripe two columns are wrong at one byte; in the second three bytes prove too
-    // little.
+    // In the first stripe two columns are wrong at one byte; in the second, three wrong bytes are
+    // too little evidence.
     assert_eq!(
         certain,
         [(0, false), (2048, false), (4096, false), (5000, false), (8192, true)],
         "{findings:?}"
     );
-    // A correction without guesses writes the last one alone.
+    // A correction without guesses corrects only the last finding.
     let before = cells.clone();
     let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
     let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
@@ -244,7 +247,8 @@ fn one_doubtful_error_makes_all_of_a_stripe_uncertain() {
 
 #[test]
 fn stripes_that_lie_behind_one_another_are_judged_by_themselves() {
-    // Another column in each of them, whole; one stretch without the borders.
+    // A different column is wrong in each stripe, in all its bytes; without the ends of stripes
+    // this would be one stretch.
     let wrong: Vec<(usize, Range<usize>)> = (0..6).map(|i| (i, i * 1000..(i + 1) * 1000)).collect();
     let (codec, cells) = stripe_with("raid6:4", 6000, &wrong);
     let findings = locate(&codec, &cells, 1000);
@@ -268,7 +272,7 @@ fn columns_that_are_few_enough_together_explain_a_stretch_of_which_each_has_a_pa
         matches!(&findings[0].verdict, Verdict::Located { columns, certain: true, .. } if *columns == [2, 6]),
         "{findings:?}"
     );
-    // Three are not.
+    // Three wrong columns are not located.
     let (codec, cells) =
         stripe_with("rs:4+4", 70_000, &[(6, 100..40_100), (2, 40_000..50_000), (0, 50_000..50_100)]);
     let findings = locate(&codec, &cells, usize::MAX);

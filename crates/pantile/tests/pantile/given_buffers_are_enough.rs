@@ -1,4 +1,4 @@
-//! Calls with surviving buffers that are read-only or absent give the same bytes.
+//! Claim: calls with read-only or absent buffers give the same bytes.
 
 use crate::common::Random;
 use pantile::{Buffer, BufferList, CellIndex, Code, Codec, StripeError, Use, split_columns};
@@ -157,7 +157,7 @@ fn data_are_split_into_and_joined_from_what_is_given_or_nothing_is_written() {
     let whole: Vec<u8> = codec.split(&data).concat();
     assert_eq!(memory.concat(), whole);
 
-    // Parity need not be there.
+    // Parity buffers may be absent.
     let absent = |cell: usize| codec.code().is_parity(CellIndex(cell as u32));
     let there = |cell: usize| if absent(cell) { Buffer::Absent } else { Buffer::Read(&memory[cell]) };
     let mut given: Vec<Buffer<'_>> = (0..cells).map(there).collect();

@@ -1,11 +1,12 @@
-//! Silent corruption: the wrong columns per byte range, and their repair.
+//! Location and repair of silent corruption, per byte range.
 
 use crate::common::*;
 use pantile::{CellSet, Codec, Finding, Verdict};
 
 const LEN: usize = 700;
 
-/// With any code of two checks or more, this number of bytes proves that one column explains them.
+/// The number of wrong bytes that is enough evidence for one column, in any code with two or more
+/// checks.
 const LEAST_BYTES: usize = 6;
 
 /// Changes every byte of a range in every cell of a column, each by a non-zero value.
@@ -28,7 +29,7 @@ fn located(range: std::ops::Range<usize>, columns: Vec<usize>) -> Finding {
     Finding { range, verdict: Verdict::Located { columns, evidence_bits: 79, certain: true } }
 }
 
-/// The union of the columns of findings that touch an offset, if all of those are certain.
+/// Returns the columns of the finding that contains an offset, if it is certain.
 fn columns_at(findings: &[Finding], at: usize) -> Option<Vec<usize>> {
     let finding = findings.iter().find(|f| f.range.contains(&at))?;
     match &finding.verdict {
@@ -37,7 +38,7 @@ fn columns_at(findings: &[Finding], at: usize) -> Option<Vec<usize>> {
     }
 }
 
-/// Corrupts `wrong` with `gone` erased, and expects exactly `wrong` to be named and repaired.
+/// Corrupts `wrong` with `gone` erased, and expects exactly `wrong` to be located and repaired.
 fn expect_located(codec: &Codec, whole: &[Vec<u8>], wrong: &[usize], gone: &[usize], random: &mut Random) {
     let erased = CellSet::of_columns(codec.code(), gone);
     let mut cells = whole.to_vec();
@@ -135,8 +136,8 @@ fn different_columns_at_different_offsets_are_told_apart() {
 
 #[test]
 fn stripes_written_after_the_search_are_not_corrected() {
-    // Short and longer than a tile; the second error is at the far end, so that a correction tile
-    // by tile has begun.
+    // Lengths below and above that of a tile. The second error is at the end, so a correction that
+    // writes tile by tile would already have written.
     for (spec, len) in [("rs:4+2", LEN), ("dcode:7", LEN), ("rs:6+4", 70_000)] {
         let codec = Codec::parse(spec).unwrap();
         let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
@@ -145,7 +146,7 @@ fn stripes_written_after_the_search_are_not_corrected() {
         corrupt(&codec, &mut cells, 1, 0..len, &mut random);
         let findings = checker.locate(&shared(&cells)).unwrap();
         assert_eq!(findings.len(), 1, "{spec}: {findings:?}");
-        // Another stripe is there by now, of which another column is wrong at one byte.
+        // Meanwhile another stripe has replaced it, in which another column is wrong at one byte.
         let mut other = painted(&codec, len, 2);
         other[0][len - 1] ^= 0x55;
         let before = other.clone();
@@ -193,7 +194,7 @@ fn one_parity_sees_a_lie_and_cannot_name_it() {
 
 #[test]
 fn one_lie_too_many_is_seen_and_never_repaired_with_certainty_at_odd_tolerance() {
-    // With three parities two liars are beyond location but within detection: no third column
+    // With three parities two wrong columns are detected but cannot be located: no third column
     // explains them.
     let codec = Codec::parse("rs:6+3").unwrap();
     let whole = painted(&codec, LEN, 8);

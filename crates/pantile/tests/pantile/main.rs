@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of the crate that need no separate process, in one program.
 
 mod a_recovery_writes_what_it_says;
 mod bad_requests_are_refused;

@@ -1,5 +1,5 @@
-//! Claim: for each packet number, the packets of all elements are a stripe of the code: encode,
-//! recover any columns that can be, update, refuse. For every family and for code files with random
+//! Claim: the packets with the same number of all elements are a stripe of the code. This is tested
+//! for encode, recovery, update and refusal, for every family and for code files with random
 //! equations.
 
 use crate::common::*;
@@ -23,7 +23,8 @@ fn empty(codec: &PacketCodec, groups: usize) -> Vec<Vec<u8>> {
     (0..code.columns()).map(|c| vec![0xa5; code.rows(c) * codec.packet_bytes() * groups]).collect()
 }
 
-/// The first column of each size of set, the last, and some between.
+/// Returns sets of every second column, three of each size up to `most`, with different first
+/// columns.
 fn some_sets(code: &Code, most: usize) -> Vec<Vec<usize>> {
     let n = code.columns();
     let starts = [0, n / 3, n.saturating_sub(most)];
@@ -41,7 +42,7 @@ fn every_packet_is_a_stripe() {
         let groups = 1 + i % 3;
         let whole = encoded(&codec, groups);
         let mut columns = whole.clone();
-        // Encodes again, over garbage.
+        // Encodes again over damaged parity.
         for &cell in code.parity() {
             for group in 0..groups {
                 codec.cells(&mut views(&mut columns), group).unwrap()[cell.usize()].fill(0x5a);
@@ -56,7 +57,7 @@ fn every_packet_is_a_stripe() {
             match codec.reconstruct(&mut views(&mut columns), &lost) {
                 Ok(()) => {
                     assert!(columns == whole, "{code}: {lost:?}");
-                    // As code of its own.
+                    // Repeats the recovery with compiled machine code.
                     let decoder = codec.decoder(&lost).unwrap();
                     decoder.prepare();
                     lost.iter().for_each(|&column| columns[column].fill(0xdd));

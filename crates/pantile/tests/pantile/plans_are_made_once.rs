@@ -1,5 +1,5 @@
-//! A pattern of losses that comes again is planned and compiled once, however it is written and
-//! however many there are.
+//! Claim: a repeated pattern of losses is planned and compiled once, in whatever order its columns
+//! are written and however many patterns there are.
 
 use pantile::{CellIndex, CellSet, Codec, Costs, Recovery};
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ fn one_set_of_columns_is_planned_once_in_whatever_order_it_is_written() {
 #[test]
 fn repeated_losses_are_planned_once_after_many_other_patterns() {
     let codec = Codec::parse("rs:60+3").unwrap();
-    // 1953 pairs and then some triples.
+    // All 1953 pairs, then some triples.
     for b in 0..63 {
         (0..b).for_each(|a| drop(decoder(&codec, &[a, b])));
     }
@@ -35,14 +35,14 @@ fn repeated_losses_are_planned_once_after_many_other_patterns() {
     }
 }
 
-/// How many of the values that were handed out are still there.
+/// Returns the number of values that were returned and are still in memory.
 fn alive<T>(all: &[Weak<T>]) -> usize {
     all.iter().filter(|one| one.strong_count() > 0).count()
 }
 
 #[test]
 fn kept_programs_are_bounded_in_bytes() {
-    // Half a MiB each: 32 fill a cache.
+    // Each decoder has half a MiB, so 32 of them fill a cache.
     let codec = Codec::parse("rs:128+128").unwrap();
     let lost = |i: usize| (i..i + 100).collect::<Vec<usize>>();
     let decoders: Vec<_> = (0..90).map(|i| Arc::downgrade(&decoder(&codec, &lost(i)))).collect();

@@ -1,6 +1,6 @@
-//! Claim: data split into shards are joined again with as many shards lost as the code tolerates;
-//! streams give the same shards as stripes; a changed byte is seen; buffers that are no stripe are
-//! refused, and nothing is changed then.
+//! Claim: data split into shards are joined again with as many shards lost as the code tolerates.
+//! Streams give the same shards as stripes; a changed byte is detected; buffers that are not a
+//! stripe are refused, and nothing is changed.
 
 use crate::common::*;
 use pantile::{Codec, ShardError};
@@ -10,7 +10,7 @@ fn data(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + 1) as u8).collect()
 }
 
-/// Columns spread over the code, as many as it tolerates to lose.
+/// Returns as many columns as the code tolerates losing, spread over the code.
 fn lost(codec: &Codec) -> Vec<usize> {
     let code = codec.code();
     (0..code.claim().tolerance).map(|i| i * code.columns() / code.claim().tolerance).collect()
@@ -64,7 +64,7 @@ fn streams_give_what_stripes_give() {
                 files.iter_mut().map(|file| file as &mut dyn Write).collect();
             let read = codec.encode_stream(&mut Slow(&data), &mut writers, element).unwrap();
             assert_eq!(read, len as u64, "{code}");
-            // Each stripe as it is split alone, filled up.
+            // Each stripe equals the split of its own data, padded to a whole stripe.
             for (stripe, part) in data.chunks(per_stripe).enumerate() {
                 let mut part = part.to_vec();
                 part.resize(per_stripe, 0);
@@ -83,7 +83,7 @@ fn streams_give_what_stripes_give() {
     }
 }
 
-/// Gives a few bytes at a time.
+/// A reader that returns a few bytes at a time.
 struct Slow<'a>(&'a [u8]);
 
 impl Read for Slow<'_> {
@@ -116,7 +116,7 @@ fn shards_that_are_no_stripe_are_refused() {
     let mut files = vec![Vec::new(); 5];
     let mut writers: Vec<&mut dyn Write> = files.iter_mut().map(|file| file as &mut dyn Write).collect();
     assert!(matches!(codec.encode_stream(&mut &[][..], &mut writers, 0), Err(ShardError::NoElement)));
-    // A shard that ends before the data.
+    // A shard ends before the data do.
     let mut readers: Vec<&[u8]> = short.iter().map(Vec::as_slice).collect();
     let mut shards: Vec<Option<&mut dyn Read>> =
         readers.iter_mut().map(|reader| Some(reader as &mut dyn Read)).collect();

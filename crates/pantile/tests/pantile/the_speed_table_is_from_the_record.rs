@@ -1,5 +1,5 @@
-//! Claim: docs/speed.md and README.md's table of speed agree with the committed records, losing
-//! cells included.
+//! Claim: docs/speed.md and README.md's table of speed agree with the committed records, including
+//! cells where Pantile loses.
 
 #![cfg(not(miri))]
 

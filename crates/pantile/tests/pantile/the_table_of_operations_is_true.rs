@@ -1,5 +1,5 @@
-//! Claim: docs/programs.md names calls that there are, in the column of their language, explains
-//! each empty field, and has every function of C and every method of Python's codec.
+//! Claim: docs/programs.md names only existing calls, each in the column of its language. It
+//! explains each empty field, and lists every function of C and every method of Python's codec.
 
 #![cfg(not(miri))]
 
@@ -16,7 +16,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All of a folder's sources.
+/// Returns the text of all sources in a folder.
 fn sources(folder: &str) -> String {
     let mut all = String::new();
     let mut folders = vec![root().join(folder)];
@@ -35,7 +35,7 @@ fn sources(folder: &str) -> String {
     all
 }
 
-/// Rows of the table, a field for each language.
+/// Returns the rows of the table, with one field per language.
 fn rows() -> Vec<(String, [String; LANGUAGES])> {
     let page = read("docs/programs.md");
     let rows = page.lines().filter(|line| line.starts_with("| ")).skip(2);
@@ -50,7 +50,7 @@ fn rows() -> Vec<(String, [String; LANGUAGES])> {
     rows.map(split).collect()
 }
 
-/// The names between backquotes.
+/// Returns the names between backquotes.
 fn calls(field: &str) -> Vec<&str> {
     field.split('`').skip(1).step_by(2).collect()
 }
@@ -80,7 +80,7 @@ fn every_call_is_there_and_every_empty_field_is_explained() {
                 field.starts_with("none: ") || field.starts_with("not yet: ") || field == "in each call";
             let calls = calls(field);
             assert!(explains || !calls.is_empty(), "{name}: field {language} is empty: '{field}'");
-            // An explanation can name calls of its own language.
+            // The explanation in an empty field can name other calls of that language.
             for call in calls {
                 assert!(is_there(language, call), "{name}: {call} is not there");
             }
@@ -105,7 +105,7 @@ fn every_function_of_c_and_method_of_the_codec_stands_somewhere() {
     });
     let declared: Vec<&str> = declared.collect();
     assert!(declared.len() > 28, "{declared:?}");
-    // Calls of the library itself, and the end of a handle.
+    // Calls about the library itself, and the call that frees a handle.
     let others = ["pantile_version", "pantile_status_name", "pantile_code_free"];
     for name in declared.iter().filter(|name| !others.contains(name)) {
         assert!(of_c.contains(&format!("`{name}`")), "{name} stands nowhere");

@@ -1,5 +1,5 @@
-//! Claim: chunks that do not fit one another are decoded to the right data and the wrong ones are
-//! named, or they are refused; rebuilt chunks are byte for byte the encoded ones.
+//! Claim: inconsistent chunks are decoded to the right data with the wrong chunks named, or they
+//! are refused; rebuilt chunks are byte for byte the encoded ones.
 
 use crate::common::*;
 use pantile::code::foreign::Profile;
@@ -13,7 +13,7 @@ fn data(len: usize) -> Vec<u8> {
     (0..len).map(|_| random.between(0, 255) as u8).collect()
 }
 
-/// Two stripes and a part of a third.
+/// Returns data of two stripes and a part of a third, and their chunks.
 fn encoded(codec: &Codec) -> (Vec<u8>, Vec<Vec<u8>>) {
     let data = data(codec.code().data().len() * ELEMENT_LEN * 2 + 77);
     let mut files = vec![Vec::new(); codec.code().columns()];
@@ -36,7 +36,7 @@ fn reading<T>(files: &[Vec<u8>], lost: &[usize], work: impl FnOnce(&mut [Option<
     work(&mut readers)
 }
 
-/// The data and the columns that were wrong.
+/// Returns the decoded data and the columns that were wrong.
 fn decoded(codec: &Codec, files: &[Vec<u8>], lost: &[usize]) -> Result<(Vec<u8>, Vec<usize>), ShardError> {
     let mut back = Vec::new();
     let len = codec.code().data().len() * ELEMENT_LEN * 2 + 77;
@@ -104,7 +104,8 @@ fn exchanged_chunks_are_gone_round_or_refused() {
     assert!(located > 100 && refused > 10, "{located} {refused}");
 }
 
-/// More than two: of two parities, every order of the data that leaves their sum as it was.
+/// More than two data chunks are exchanged. With two parities, every order of the data chunks
+/// leaves their plain sum unchanged.
 #[test]
 fn chunks_in_another_order_do_not_look_like_one_wrong_parity() {
     for spec in ["raid6:5", "rs:4+2,vandermonde", "dcode:5", "rdp:5", "evenodd:5", "xcode:5"] {
@@ -168,7 +169,8 @@ fn errors_beyond_location_are_refused() {
                 set.iter().for_each(|&column| spoil(&mut files[column], &mut random));
                 match decoded(&codec, &files, &[]) {
                     Err(ShardError::Doubt(_)) => {}
-                    // A column without bytes cannot be wrong.
+                    // The data must be right; the named columns can differ, because a column
+                    // without bytes cannot be wrong.
                     Ok(found) => assert_eq!(found.0, data, "{code}: {set:?} wrong, {:?} named", found.1),
                     Err(error) => panic!("{code}: {set:?}: {error}"),
                 }
@@ -200,7 +202,7 @@ fn a_single_byte_is_a_guess_unless_the_chunk_is_known_to_be_wrong() {
     // Without a check it is not seen.
     let (back, checked) = with(&files, Check::Off);
     assert!(back != data && checked.wrong.is_empty() && !checked.is_complete);
-    // A stripe before has 100 wrong bytes in it.
+    // An earlier stripe has 100 wrong bytes in the column.
     files[1][..100].iter_mut().for_each(|byte| *byte ^= 0x80);
     assert_eq!(decoded(&codec, &files, &[]).unwrap(), (data, vec![1]));
 }

@@ -1,4 +1,4 @@
-//! The search for wrong columns is bounded by work, which is counted, not timed.
+//! The search for wrong columns is bounded by counted work, not by time.
 
 use pantile_code::Code;
 use pantile_gf::Gf;
@@ -9,7 +9,7 @@ fn locator(spec: &str) -> Locator {
     Locator::new(&code, code.claim().tolerance, &CellSet::empty(&code)).unwrap()
 }
 
-/// The checks where these columns of a code of one row are wrong by these values.
+/// Returns the values of the checks if these columns of a code of one row have these errors.
 fn syndrome(locator: &Locator, wrong: &[(usize, u8)]) -> Vec<Gf> {
     let value = |column| wrong.iter().find(|(c, _)| *c == column).map_or(Gf::ZERO, |(_, x)| Gf(*x));
     let column_of = |cell| locator.code().column_of(cell);
@@ -22,7 +22,8 @@ fn syndrome(locator: &Locator, wrong: &[(usize, u8)]) -> Vec<Gf> {
 fn unexplained_errors_are_given_up_within_the_bound() {
     for spec in ["rs:200+56", "lch:128+64", "mirror:258"] {
         let locator = locator(spec);
-        // Half of the checks fail: of these codes that is 28 columns or more, beyond any search.
+        // Half of the checks fail. In these codes that takes at least 28 wrong columns, more than
+        // any search reaches.
         let all: Vec<Gf> = (0..locator.checks().len()).map(|i| Gf((i * 37 + 1) as u8)).collect();
         let mut products = 1 << 22;
         assert_eq!(locator.explain_within(&all, &mut products), Explanation::Unlocatable, "{spec}");

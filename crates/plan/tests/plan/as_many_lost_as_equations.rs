@@ -22,7 +22,7 @@ fn recover(planner: &Planner, lost: &CellSet, costs: &Costs) -> Result<Plan, Pla
 }
 
 /// A stripe of 64 codewords over bits: the data are random, each parity is the sum that the
-/// generator says.
+/// generator defines.
 pub fn stripe(code: &Code, random: &mut Random) -> Vec<u64> {
     let mut cells = vec![0; code.cell_count()];
     for &cell in code.data() {
@@ -38,7 +38,7 @@ pub fn stripe(code: &Code, random: &mut Random) -> Vec<u64> {
     cells
 }
 
-/// Runs the plan on a stripe of which everything was lost that the plan does not read.
+/// Runs the plan on a stripe that has only the cells that the plan reads.
 pub fn assert_recovers(code: &Code, plan: &Plan, lost: &CellSet, stripe: &[u64]) {
     assert!(plan.is_sound(code, lost), "{code} {lost:?}");
     let mut cells = vec![None; code.cell_count()];
@@ -92,16 +92,16 @@ fn bit_matrices_are_recovered_from_all_that_is_left() {
             let lost = CellSet::of_columns(&code, &columns);
             let plan = recover(&planner, &lost, &Costs::uniform()).unwrap();
             assert_recovers(&code, &plan, &lost, &stripe);
-            // A survivor that no lost cell needs could change alone with one column less than may
-            // be lost.
+            // Every survivor must be read: one that no lost cell needs could change without effect
+            // on a lost cell.
             assert_eq!(plan.reads.len(), code.data().len(), "{spec} {columns:?}");
             assert_eq!((plan.cost, plan.optimality), (plan.reads.len() as u64, Optimality::Exact));
         }
     }
 }
 
-/// Over all losses of as many columns as may be lost. The second number is that of an elimination
-/// of its own for each combination, one after another.
+/// Additions over all losses of as many columns as can be lost. `before` is the number with a
+/// separate elimination for each combination.
 #[test]
 fn additions_do_not_grow() {
     for (spec, most, before) in [
@@ -128,7 +128,7 @@ fn additions_do_not_grow() {
 #[test]
 fn rows_of_bits_have_room_for_any_bit_matrix() {
     let mut random = Random(4);
-    // Rows of 1 to 32 words, and two array codes of more, one of which needs combinations.
+    // Rows of 1 to 32 words, and two array codes with longer rows, one of which needs combinations.
     for spec in [
         "crs:11+5,w=4",
         "crs:12+2",
@@ -172,8 +172,8 @@ fn undetermined_cells_are_refused() {
     assert_eq!(refused, 9);
 }
 
-/// Sets of cells that are no columns, at unequal costs, held against every set of cells that could
-/// be read.
+/// Compares plans for lost cells that are not whole columns, at unequal costs, with every set of
+/// cells that could be read.
 #[test]
 fn no_set_of_reads_costs_less() {
     let mut random = Random(5);

@@ -1,4 +1,5 @@
-//! The word "exact" on a plan, held against brute force over every set of cells that could be read.
+//! Compares plans marked "exact" with a brute-force search over every set of cells that could be
+//! read.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Echelon, Gf};

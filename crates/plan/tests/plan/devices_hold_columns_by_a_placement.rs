@@ -1,5 +1,5 @@
-//! Claim: a set of devices survives exactly if the columns on it do in every stripe, and prove,
-//! [`Survivors`] and plain counting say the same.
+//! Claim: a set of devices is survivable exactly if its columns are in every stripe; `prove`,
+//! [`Survivors`] and plain counting agree.
 
 use crate::as_many_lost_as_equations::sets;
 use pantile_code::{Code, Placement, families};
@@ -12,7 +12,7 @@ fn proved(code: &Code, options: &ProveOptions) -> Certificate {
     prove(code, options, &|_, _, _| true)
 }
 
-/// Survivors among all sets of so many devices, and how many there are.
+/// Returns the number of survivable sets of so many devices, and the number of all such sets.
 fn level(spec: &str, placement: Placement, devices: usize) -> (u64, u64) {
     let code = Code::parse(spec).expect("a spec");
     let certificate = proved(&code, &ProveOptions { placement, ..ProveOptions::default() });
@@ -32,12 +32,12 @@ fn rotation_loses_the_sets_that_it_was_seen_to_lose() {
         assert_eq!(level(spec, Placement::Fixed, devices), (fixed, sets), "{spec}");
         assert_eq!(level(spec, Placement::ROTATED, devices), (rotated, sets), "{spec}");
     }
-    // A step that comes back sooner has fewer turns to survive.
+    // A step with a shorter period has fewer turns that a set must survive.
     let of_step = |step| level("shec:6,4,3", Placement::Rotated { step }, 3).0;
     assert!(of_step(5) > of_step(1) && of_step(3) == of_step(1), "{} {}", of_step(5), of_step(3));
 }
 
-/// Counted by the definition alone: the rank of the lost cells of each stripe.
+/// True by the definition alone: the rank of the lost cells of each stripe.
 fn survives(code: &Code, placement: Placement, lost: &[usize]) -> bool {
     (0..code.columns() as u64).all(|stripe| {
         let mut known = Echelon::new(code.equations().len());

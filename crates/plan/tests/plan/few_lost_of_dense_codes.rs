@@ -1,5 +1,5 @@
-//! [`Planner::decode`]: the recovered cells are right, and in a code of dense XORs takes fewer
-//! terms than the plan that reads least.
+//! [`Planner::decode`]: the recovered cells are right, and in codes of dense XORs the plan has
+//! fewer terms than the plan with the fewest reads.
 
 use crate::as_many_lost_as_equations::{assert_recovers, sets, stripe};
 use crate::cheapest_means_cheapest::Random;
@@ -42,7 +42,7 @@ fn every_set_up_to_the_tolerance_is_decoded() {
                 let plan = planner.decode(&lost).unwrap();
                 assert_recovers(&code, &plan, &lost, &stripe);
                 assert_eq!(plan.cost, plan.reads.len() as u64, "{spec} {columns:?}");
-                // A bound is one also where another plan reads less.
+                // The bound must also hold if another plan reads less.
                 let best = recover(&planner, &lost).unwrap().cost;
                 match plan.optimality {
                     Optimality::Exact => assert_eq!(plan.cost, best, "{spec} {columns:?}"),
@@ -53,8 +53,8 @@ fn every_set_up_to_the_tolerance_is_decoded() {
     }
 }
 
-/// Terms over all losses of so many columns: of `decode`, and of `recover`, which reads least, at
-/// the time of writing.
+/// Compares terms over all losses of `size` columns: `most` for `decode`, and those of `recover`,
+/// which reads least, when this test was written.
 #[test]
 fn terms_are_fewer_than_where_little_is_read() {
     for (spec, size, most, of_recover) in [
@@ -76,7 +76,7 @@ fn terms_are_fewer_than_where_little_is_read() {
     }
 }
 
-/// With three columns of parities and more, only as many parities are read as data are lost.
+/// With three or more parity columns, only as many parity cells are read as data cells are lost.
 #[test]
 fn no_more_is_read_than_data() {
     for spec in ["crs:3+3,w=3", "crs:6+3,w=4", "crs:10+4,w=4", "crs:4+4,w=4,orig", "crs:6+3"] {
@@ -137,7 +137,7 @@ fn too_much_and_another_code_are_refused() {
     assert!(matches!(planner.decode(&lost), Err(PlanError::NotRecoverable(_))));
     let other = CellSet::of_columns(&Code::parse("crs:6+3,w=4").unwrap(), &[0]);
     assert!(matches!(planner.decode(&other), Err(PlanError::OtherCode { .. })));
-    // Single cells: fewer data than a column has.
+    // Single lost cells, fewer than a column has.
     for cell in code.cells() {
         let lost = CellSet::of_cells(&code, &[cell]);
         assert!(planner.decode(&lost).unwrap().is_sound(&code, &lost), "{cell:?}");

@@ -1,5 +1,5 @@
-//! The numbers that the papers and an independent program agree on, from `vectors/facts.json`, and
-//! the closed forms.
+//! Numbers on which the papers and an independent program agree, from `vectors/facts.json`, and the
+//! closed forms.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Optimality, Planner, ProveOptions, Request, prove};
@@ -15,7 +15,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().expect("a number")
 }
 
-/// Reads to rebuild the given columns.
+/// Returns the number of reads that rebuild the given columns.
 fn reads(code: &Code, lost: &[usize], effort: Effort) -> Option<(usize, Optimality)> {
     let lost = CellSet::of_columns(code, lost);
     let wanted: Vec<CellIndex> = lost.iter().collect();
@@ -80,7 +80,8 @@ fn the_counts_that_the_design_names() {
     for n in [5, 7, 11, 13] {
         assert_eq!(survived(&format!("dcode:{n}"), 2).0, 0);
     }
-    // At its limit a RAIDq code keeps its promise, counted over all sets by shift invariance.
+    // At its limit a RAIDq code still has the claimed tolerance, counted over all sets by shift
+    // invariance.
     assert_eq!(survived("raidq:92+4", 4), (0, 3_321_960));
     assert_eq!(survived("raidq:21+4,powers", 4), (0, 12_650));
 }
@@ -192,7 +193,7 @@ fn an_expensive_column_is_avoided_when_that_is_cheaper() {
     let plan = planner.recover(&request).unwrap();
     assert_eq!(plan.reads_per_column(&code), [0, 0, 1, 1, 1, 1]);
     assert_eq!(plan.optimality, Optimality::Exact);
-    // A wanted cell that is there is computed when its column costs more than the others together.
+    // A wanted cell that survives is computed if its column costs more than the others together.
     let nothing = CellSet::empty(&code);
     let wanted = [code.data()[0]];
     for (cost, read) in [(3, true), (9, false)] {

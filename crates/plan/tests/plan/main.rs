@@ -1,4 +1,4 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of the crate that need no separate process, in one program.
 
 mod a_search_ends_however_wide_the_code_is;
 mod as_many_lost_as_equations;

@@ -1,24 +1,24 @@
-//! Frequency with which a larger error looks like a smaller one at a byte: all errors counted if
-//! they are few enough, otherwise drawn.
+//! How often a larger error looks like a smaller one at a byte: over all errors if they are few
+//! enough, otherwise over a sample.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 use pantile_plan::{CellSet, Explanation, Locator};
 
-/// The checks' values where these cells hold these errors.
+/// Returns the values of the checks if these cells have these errors.
 fn syndrome(locator: &Locator, errors: &[(CellIndex, Gf)]) -> Vec<Gf> {
     let value = |cell: CellIndex| errors.iter().find(|(c, _)| *c == cell).map_or(Gf::ZERO, |(_, x)| *x);
     locator.checks().iter().map(|check| check.iter().map(|&(cell, c)| c * value(cell)).sum()).collect()
 }
 
-/// Sets of so many of `n` columns.
+/// Returns all sets of `size` out of `n` columns.
 fn sets(n: usize, size: usize) -> Vec<Vec<usize>> {
     let all = (0u32..1 << n).filter(|set| set.count_ones() as usize == size);
     all.map(|set| (0..n).filter(|i| set >> i & 1 == 1).collect()).collect()
 }
 
-/// Counts the errors of exactly `wrong` columns, with the value of the first fixed (all others are
-/// multiples): those that one column explains, and all.
+/// Counts the errors of exactly `wrong` columns: those that one column explains, and all. The error
+/// of the first column is fixed, since all others are multiples.
 fn count_mistakes(spec: &str, wrong: usize) -> (u64, u64) {
     let code = Code::parse(spec).unwrap();
     let locator = Locator::new(&code, code.claim().tolerance, &CellSet::empty(&code)).unwrap();
@@ -49,10 +49,10 @@ fn every_pair_of_wrong_bytes_of_two_parities_looks_like_one_column_exactly_four_
     for spec in ["rs:4+2", "raid6:4", "cauchy:4+2"] {
         let (mistakes, all) = count_mistakes(spec, 2);
         assert_eq!(all, 15 * 255, "{spec}");
-        // Six columns, of which four are not among the two: 4 * 255^-1 of all errors.
+        // Of six columns four are not among the two wrong ones: 4 * 255^-1 of all errors.
         assert_eq!(mistakes * 255, 4 * all, "{spec}: {mistakes} of {all}");
     }
-    // n - 2 of n columns.
+    // Of n columns n - 2 are not among the two wrong ones.
     let (mistakes, all) = count_mistakes("rs:7+2", 2);
     assert_eq!(mistakes * 255, 7 * all);
 }
@@ -62,7 +62,7 @@ fn with_three_parities_no_pair_looks_like_one_column_and_triples_do_as_derived()
     assert_eq!(count_mistakes("rs:4+3", 2).0, 0);
     let (mistakes, all) = count_mistakes("rs:2+3", 3);
     assert_eq!(all, 10 * 255 * 255);
-    // Two columns are outside the three, with two redundant equations.
+    // Two columns are not among the three wrong ones, and there are two redundant equations.
     assert_eq!(mistakes * 255 * 255, 2 * all, "{mistakes} of {all}");
 }
 
@@ -78,20 +78,22 @@ fn the_evidence_of_a_stretch_is_what_the_derivation_says() {
         (bits("rs:4+2", &[], 1, 1), bits("rs:4+2", &[], 1, 5), bits("rs:4+2", &[], 1, 6)),
         (5, 37, 45)
     );
-    // Two redundant equations a byte.
+    // Two redundant equations per byte.
     assert_eq!((bits("rs:4+3", &[], 1, 2), bits("rs:4+3", &[], 1, 3)), (29, 45));
-    // One of them is used up by a loss.
+    // A lost column uses up one of them.
     assert_eq!(bits("rs:4+3", &[0], 1, 5), bits("rs:4+2", &[], 1, 5));
-    // Two columns of four parities leave two equations, and are 28 pairs.
+    // With four parities, two located columns leave two redundant equations; there are 28 pairs of
+    // columns.
     assert_eq!(bits("rs:4+4", &[], 2, 1), 11);
-    // Beyond the distance nothing is proved, by however many bytes.
+    // Beyond the number of columns that are found with certainty no number of bytes proves
+    // anything.
     for (spec, erased, columns) in [("raid5:4", vec![], 1), ("rs:4+2", vec![1], 1), ("rs:4+3", vec![], 2)] {
         assert_eq!(bits(spec, &erased, columns, 1 << 20), 0, "{spec}");
     }
 }
 
-/// The bound holds for codes of many rows and few terms too, of whose wrong columns one cell alone
-/// may be wrong.
+/// The bound also holds for codes of many rows and few terms, where a wrong column may have only
+/// one wrong cell.
 #[test]
 fn drawn_errors_of_sparse_codes_are_mistaken_no_more_often_than_derived() {
     let mut state = 11u64;
@@ -122,7 +124,7 @@ fn drawn_errors_of_sparse_codes_are_mistaken_no_more_often_than_derived() {
                         if !columns.iter().all(|column| found.contains(column))
                 ));
             }
-            // C(n, e) * 255^-(s - e), and the addition by chance in so many draws.
+            // C(n, e) * 255^-(s - e), plus a margin for the random deviation of the draws.
             let mut bound = 0.0;
             for size in 1..=locator.errors_certain() {
                 let sets: f64 = (0..size).map(|i| (code.columns() - i) as f64 / (i + 1) as f64).product();

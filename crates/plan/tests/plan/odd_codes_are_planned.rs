@@ -1,5 +1,5 @@
-//! Odd codes, of a kind that only a code file can have: their plans are sound, and made in bounded
-//! space.
+//! Plans of unusual codes that only a code file can define: they are sound, and computed in bounded
+//! memory.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Planner, Request};
@@ -13,8 +13,8 @@ fn plan(code: &Code, lost: &[usize], wanted: &[usize], costs: &Costs) -> usize {
     plan.reads.len()
 }
 
-/// Each parity is the sum of all before it, so that its cost through them doubles from row to row:
-/// 2^100.
+/// Each parity is the sum of all cells before it, so its cost through them doubles from row to row,
+/// up to 2^100.
 #[test]
 fn costs_that_double_along_a_chain_do_not_overflow() {
     const ROWS: usize = 100;
@@ -32,8 +32,8 @@ fn costs_that_double_along_a_chain_do_not_overflow() {
     }
 }
 
-/// Everything wanted at once of a stripe of 20,000 cells: the dependent cells are found without a
-/// matrix of 20,000 by 20,000.
+/// All 20,000 cells of a stripe are wanted at once; the dependent cells are found without a matrix
+/// of 20,000 by 20,000.
 #[test]
 fn all_cells_of_a_large_stripe_can_be_wanted() {
     const ROWS: usize = 2000;
@@ -47,7 +47,7 @@ fn all_cells_of_a_large_stripe_can_be_wanted() {
     assert_eq!(plan(&code, &[], &all, &Costs::uniform()), code.data().len());
 }
 
-/// No equation has one lost cell alone, and the code is too large to eliminate once per cell.
+/// Each equation has several lost cells, and the code is too large for one elimination per cell.
 #[test]
 fn a_large_code_without_a_way_to_begin_is_eliminated_once() {
     const LOST: usize = 220;
@@ -58,7 +58,8 @@ fn a_large_code_without_a_way_to_begin_is_eliminated_once() {
     };
     let mut text = format!("pantile-code 1\nname dense\ncolumns 4\nrows {LOST} 9500 9500 {LOST}\n");
     for row in 0..LOST {
-        // Two or more cells of column 0 in each equation: the next, and others at random.
+        // Each equation has cells of column 0 in this row, the next row and a random row, and two
+        // random cells of column 1.
         let mut cells = vec![(row, 0), ((row + 1) % LOST, 0), (random(9500), 1), (random(9500), 2)];
         cells.push(((row + 2 + random(LOST - 4)) % LOST, 0));
         let terms: Vec<String> =

@@ -1,6 +1,6 @@
-//! A code that names parts of columns is repaired from these: one lost column of a Clay code from
-//! q^(t-1) elements of each of d others, which for d = n - 1 nothing beats; more columns from k
-//! whole ones.
+//! Repair of codes that name parts of columns. One lost column of a Clay code is repaired from
+//! q^(t-1) elements of each of d others, which for d = n - 1 is the least possible; several lost
+//! columns are repaired from k whole ones.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Optimality, Plan, PlanError, Planner, Request};
@@ -53,7 +53,7 @@ fn fewer_helpers_than_are_left_do() {
 fn helpers_are_the_cheapest_and_none_that_is_lost() {
     let code = clay(6, 4, 8);
     let wanted: Vec<CellIndex> = code.column_cells(0).collect();
-    // Column 1 is of the group of column 0 and needed.
+    // Column 1 is in the group of column 0, so it must be read.
     let mut costs = Costs::uniform();
     costs.set(7, 10);
     let plan = recover(&code, &CellSet::of_columns(&code, &[0]), &wanted, &costs).unwrap();
@@ -85,7 +85,7 @@ fn single_cells_and_cells_that_are_there_are_read_for_little() {
     let cell = code.column_cells(2).nth(5).unwrap();
     let one = recover(&code, &CellSet::of_cells(&code, &[cell]), &[cell], &Costs::uniform()).unwrap();
     assert!(one.cost <= 13, "{}", one.cost);
-    // One element of a column that is lost: the checks of one plane.
+    // One element of a lost column is computed from the checks of one plane.
     let lost = CellSet::of_columns(&code, &[2]);
     let one = recover(&code, &lost, &[cell], &Costs::uniform()).unwrap();
     assert!(one.cost <= 14, "{}", one.cost);

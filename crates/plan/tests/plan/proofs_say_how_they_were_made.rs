@@ -1,4 +1,5 @@
-//! Samples, cuts, shift invariance and threads: a certificate says which, and none changes a count.
+//! Claim: a certificate states whether sampling, a cut or shift invariance was used, and neither
+//! these nor threads change a count.
 
 use pantile_code::Code;
 use pantile_plan::{Method, ProveOptions, prove};
@@ -28,8 +29,8 @@ fn shift_invariance_counts_what_the_full_walk_counts() {
     }
 }
 
-/// Multiplies every term on the right-hand side of an equation by a: another parity, an equivalent
-/// code.
+/// Multiplies every term on the right-hand side of an equation by a, which changes the parity and
+/// gives an equivalent code.
 fn double(line: &str) -> String {
     let (left, right) = line.split_once(" = ").unwrap();
     let terms: Vec<String> = right
@@ -58,8 +59,8 @@ fn all_levels_together_take_what_was_allowed_and_no_more() {
     };
     let whole = of(u64::MAX, 1);
     assert_eq!((whole.tolerance(), whole.clone()), (3, of(u64::MAX, 3)));
-    // A test ends within one vector of its limit: twice as many symbols as there are equations, for
-    // each vector before it.
+    // A test exceeds its limit by at most one vector. A vector costs twice as many symbols as there
+    // are equations, for each vector before it.
     let vector = 2 * 81 * 81;
     for allowed in [0, 10_000, whole.work / 10, whole.work / 2] {
         let found = of(allowed, 1);
@@ -89,7 +90,7 @@ fn a_level_too_large_is_sampled_and_says_so() {
     let sampled = certificate("shec:6,4,3", &options);
     assert!(!sampled.is_exact());
     assert!(sampled.levels.iter().all(|level| level.sets < 100 || !level.all_survive()));
-    // The interval holds the truth in about 95 of 100 samples, and its end is near.
+    // The interval contains the true share in about 95 of 100 samples, and its end is close to it.
     let truth =
         |lost: usize| 1.0 - exact.levels[lost - 1].survived as f64 / exact.levels[lost - 1].sets as f64;
     let mut held = [0; 2];
@@ -128,8 +129,7 @@ fn a_proof_can_be_limited_and_ended() {
     assert!(calls.load(Ordering::Relaxed) >= 3);
 }
 
-/// The parts of the level are each less work than is worth a report; together they are reported all
-/// the same.
+/// Each part of the level is too little work for a report, yet their sum is reported.
 #[test]
 fn progress_is_told_within_a_level_of_many_small_parts() {
     let within = AtomicU64::new(0);
@@ -151,16 +151,15 @@ fn a_code_without_redundancy_survives_nothing() {
 
 #[test]
 fn wide_codes_are_proven_through_a_higher_level_with_fewer_sets() {
-    // Level 100 has more sets than there are atoms; but the last level that can survive has as many
-    // as columns.
+    // Level 100 has far too many sets to count, but the last level that can survive has only as
+    // many sets as columns.
     for (spec, tolerance) in [("mirror:258", 257), ("rs:1+255", 255), ("mirror:3", 2), ("rs:2+200", 200)] {
         let certificate = certificate(spec, &ProveOptions { counts_all: true, ..ProveOptions::default() });
         assert_eq!((certificate.tolerance(), certificate.is_exact()), (tolerance, true), "{spec}");
         assert!(!certificate.cut && certificate.by_inclusion == (spec != "mirror:3"), "{spec}");
         assert_eq!(certificate.fatal[0], (0..=tolerance).collect::<Vec<_>>(), "{spec}");
     }
-    // Fatal sets in the higher level: it says nothing of the lower ones, and is counted once, at
-    // its turn.
+    // A higher level with fatal sets decides no lower level; it is counted only once.
     let text = "pantile-code 1\nname weak-mirror\ncolumns 12\nrows 1\n[0][2] = [0][0]\n".to_string();
     let copies: String = (3..12).map(|c| format!("[0][{c}] = [0][1]\n")).collect();
     let weak = Code::from_text(&(text + &copies)).unwrap();
@@ -168,7 +167,8 @@ fn wide_codes_are_proven_through_a_higher_level_with_fewer_sets() {
         prove(&weak, &ProveOptions { lost_most: Some(10), ..ProveOptions::default() }, &|_, _, _| true);
     assert!(walked.is_exact() && walked.tolerance() == 1 && !walked.by_inclusion);
     assert_eq!((walked.fatal, walked.fatal_count), (vec![vec![0, 2]], 1));
-    // All ten copies but one may go, and one of the two others: 2 * 10 sets of ten columns.
+    // All but one of the ten equal columns can be lost, and one of the two others: 2 * 10 sets of
+    // ten columns.
     assert_eq!((walked.levels[9].sets, walked.levels[9].survived), (66, 20));
 }
 

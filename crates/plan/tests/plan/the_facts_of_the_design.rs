@@ -1,7 +1,7 @@
 //! Every number under "Facts to hold the implementation to" of the design, in its order, from the
 //! public interface alone.
 //!
-//! If a number needs more than one place, the test that completes it is named.
+//! If a number is tested in several places, the comment names the other test.
 
 use crate::as_many_lost_as_equations::sets;
 use pantile_code::{Cell, CellIndex, Code, Purpose, families};
@@ -19,7 +19,7 @@ fn rebuild(code: &Code, lost: &[usize], effort: Effort) -> Option<Plan> {
     Planner::new(code).recover(&request).ok()
 }
 
-/// Fatal sets and all sets of so many columns.
+/// Returns the number of fatal sets of `lost` columns, and the number of all such sets.
 fn fatal(spec: &str, lost: usize) -> (u64, u64) {
     let options =
         ProveOptions { counts_all: true, lost_most: Some(lost), threads: 2, ..ProveOptions::default() };
@@ -59,14 +59,14 @@ fn dcode_survives_pairs_updates_two_parities_and_takes_n_minus_3_additions() {
             assert_eq!(plan.additions(), (n - 3) * n * lost.len(), "{code} {lost:?}");
         }
     }
-    // Seal refuses it for data: pantile-seal's tests of StudyOnly.
+    // The tests of StudyOnly in pantile-seal check that it is refused for data.
     assert_eq!(fatal("dcode:9,raw", 2), (9, 36));
     assert!(matches!(code("dcode:9,raw").purpose(), Purpose::Study(_)));
     assert_eq!((fatal("dcode:9", 2), code("dcode:9").purpose()), ((0, 36), &Purpose::Storage));
 }
 
-/// Each limit is good and one more is refused; that nothing between fails is counted by
-/// `limits_of_plank_rows_are_proven`, and here for the smaller ones.
+/// Each limit is accepted, and one more is refused. `limits_of_plank_rows_are_proven` checks that
+/// no size in between fails; here only the smaller ones are checked.
 #[test]
 fn raidq_holds_as_many_data_columns_as_known() {
     for (limit, parities, option) in [
@@ -89,7 +89,7 @@ fn raidq_holds_as_many_data_columns_as_known() {
         assert_eq!(fatal(&spec(limit), parities).0, 0, "{}", spec(limit));
     }
     assert_eq!((Gf(0xfc).order(), Gf::alpha_pow(3), Gf::alpha_pow(77)), (Some(85), Gf(0x08), Gf(0x3c)));
-    // The best of all b: 27 among generators, 33 in all, and those have order 85.
+    // The best limit over all b is 33, for b of order 85; among generators it is 27.
     let limit =
         |b: u8| (1..=40).take_while(|k| Code::parse(&format!("raidq:{k}+4,b=0x{b:02x}")).is_ok()).count();
     let limits: Vec<(usize, Option<usize>)> = (1..=255).map(|b| (limit(b), Gf(b).order())).collect();
@@ -137,7 +137,7 @@ fn a_data_column_is_rebuilt_with_the_fewest_reads() {
 }
 
 /// The triples of N = 16, 24 and 32 are here; the quadruples of all N up to 64 are in
-/// `raidp_at_its_limit`, where each is decided from its disks' numbers alone.
+/// `raidp_at_its_limit`, which decides each from the indices of its disks alone.
 #[test]
 fn raidp_survives_pairs_triples_and_quadruples_of_disks() {
     let survived = |spec: &str, disks: usize, lost: usize| {
@@ -156,12 +156,12 @@ fn raidp_survives_pairs_triples_and_quadruples_of_disks() {
         assert_eq!(survived(&format!("raidp:{disks}"), disks, 3), (0, triples));
         assert_eq!(survived(&format!("raidp:{disks},weighted"), disks, 3), (triples, triples));
     }
-    // Over all columns, add-ons included: any three may be lost, at 24 and 32 disks too.
+    // Over all columns, add-ons included: any three can be lost, also with 24 and 32 disks.
     for disks in [16, 24, 32] {
         assert_eq!(fatal(&format!("raidp:{disks},weighted"), 3).0, 0);
         assert_eq!(fatal(&format!("raidp:{disks},stack=2"), 3).0, 0);
     }
-    // The same storage: weights change coefficients only.
+    // Weights change only coefficients, not the layout of cells.
     let (plain, weighted) = (code("raidp:8"), code("raidp:8,weighted"));
     assert_eq!((plain.cell_count(), plain.data()), (weighted.cell_count(), weighted.data()));
 }

@@ -6,51 +6,51 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 
-/// A file or folder under `vectors/`.
+/// Returns the path of a file or folder under `vectors/`.
 pub fn vectors(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors").join(path)
 }
 
-/// A JSON file under `vectors/`.
+/// Reads a JSON file under `vectors/`.
 pub fn json(path: &str) -> Value {
     let file = vectors(path);
     let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// The elements of a JSON array.
+/// Returns the elements of a JSON array.
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().expect("an array")
 }
 
-/// The text of a JSON string.
+/// Returns the text of a JSON string.
 pub fn text(value: &Value) -> &str {
     value.as_str().expect("a string")
 }
 
-/// A JSON number.
+/// Returns the value of a JSON number.
 pub fn number(value: &Value) -> usize {
     value.as_u64().expect("a number") as usize
 }
 
-/// [row, column].
+/// Reads a cell from `[row, column]`.
 pub fn cell(value: &Value) -> Cell {
     let pair = list(value);
     Cell { row: number(&pair[0]), column: number(&pair[1]) }
 }
 
-/// The bytes that every vector is made from.
+/// Returns the data bytes from which every vector was made.
 pub fn pattern(len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| ((i * 2654435761) >> 13) as u8).collect()
 }
 
-/// The first 16 hexadecimal digits of SHA-256.
+/// Returns the first 16 hexadecimal digits of the SHA-256 of `bytes`.
 pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Element `row` of chunk `column`, for every column, from the user's elements: by the generator,
-/// cell by cell.
+/// Returns the chunk of every column, encoded from the user's elements by the generator, cell by
+/// cell.
 pub fn chunks(code: &Code, elements: &[&[u8]]) -> Vec<Vec<u8>> {
     let element_len = elements.first().map_or(0, |element| element.len());
     let mut cells = vec![vec![0u8; element_len]; code.cell_count()];
@@ -69,7 +69,8 @@ pub fn chunks(code: &Code, elements: &[&[u8]]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Holds a code to a vector entry: shape, order, parity, equations, generator and chunk digests.
+/// Checks a code against a vector entry: shape, order, parity, equations, generator and chunk
+/// digests.
 pub fn hold(code: &Code, entry: &Value, name: &str) {
     let rows: Vec<usize> = list(&entry["rows"]).iter().map(number).collect();
     assert_eq!((0..code.columns()).map(|c| code.rows(c)).collect::<Vec<_>>(), rows, "{name}: rows");

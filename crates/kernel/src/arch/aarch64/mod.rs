@@ -9,14 +9,14 @@ use crate::packets::SpreadLoop;
 use crate::tier::Tier;
 use crate::xor_rows::RowLoop;
 
-/// A processor without measurements.
+/// The traits of an aarch64 processor, none of which was measured.
 pub(crate) mod cpu {
-    /// From which footprint on outputs would be stored past the cache.
+    /// Returns the footprint in bytes above which outputs would be stored past the cache.
     pub(crate) fn streaming_footprint_bytes() -> usize {
         crate::streams::STREAMING_FOOTPRINT_BYTES
     }
 
-    /// Does work that counts bits; the instructions for it are always available.
+    /// Runs work that counts bits; the instructions for it are always available.
     pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
         work()
     }
@@ -29,7 +29,7 @@ pub(crate) mod cpu {
     pub(crate) fn fence() {}
 }
 
-/// Hands a macro the engines, a tier each.
+/// Passes the engines to a macro, one per tier.
 macro_rules! for_engines {
     ($what:ident($($with:tt)*)) => {
         $what! { [Neon] $($with)* }
@@ -37,8 +37,8 @@ macro_rules! for_engines {
 }
 pub(crate) use for_engines;
 
-/// The kernel of a tier for states of these kinds, with the factors of these classes; `None` if it
-/// has none.
+/// Returns the kernel of a tier for states of these kinds and factors of these classes; `None` if
+/// the tier has none.
 pub(crate) fn horner_engine(tier: Tier, planes: usize, kinds: u32, classes: u32) -> Option<HornerEngine> {
     match tier {
         Tier::Neon => Neon::new().and_then(|_| neon::horner(planes, kinds, classes)),
@@ -46,7 +46,7 @@ pub(crate) fn horner_engine(tier: Tier, planes: usize, kinds: u32, classes: u32)
     }
 }
 
-/// The loops over rows for ever narrower slices, and the bytes of these.
+/// Returns the loops over rows, from wide to narrow slices, each with the bytes of its slice.
 pub(crate) fn row_loops(tier: Tier, _streaming: bool) -> &'static [(RowLoop, usize)] {
     match tier {
         Tier::Neon => {
@@ -56,7 +56,8 @@ pub(crate) fn row_loops(tier: Tier, _streaming: bool) -> &'static [(RowLoop, usi
     }
 }
 
-/// The loops that spread a change, for ever narrower slices, and the bytes of these.
+/// Returns the loops that add a change to targets, from wide to narrow slices, each with the bytes
+/// of its slice.
 pub(crate) fn spread_loops(tier: Tier) -> &'static [(SpreadLoop, usize)] {
     match tier {
         Tier::Neon => &[(neon::spread::<4>, 64), (neon::spread::<1>, 16)],

@@ -1,15 +1,16 @@
-//! The loop of Horner's rule ([`crate::horner`]), written once for vectors of any instruction set
-//! to which a product by two is as dear as any other.
+//! The loop of Horner's rule ([`crate::horner`]), written once for the vectors of every instruction
+//! set in which a product by two costs as much as any other.
 
 /// Defines `carry::<D, C, U, K, F, STORES, SOLVES>`, a
-/// [`HornerKernel`](crate::horner::HornerKernel): visits of C vectors of each plane, then single
-/// ones, then the rest. `live` is as in `define_change`.
+/// [`HornerKernel`](crate::horner::HornerKernel): visits of C vectors of each plane, then of single
+/// vectors, then of the last bytes. `live` is as in `define_change`.
 macro_rules! define_carry {
     ($again:path, $load:path, $store:path, |$x:ident, $c:ident| $product:expr; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$_x:ident, $_m:ident| $_product:expr) => {
         /// # Safety
         ///
-        /// As [`HornerKernel`], for D planes, states of the kinds K and factors of the classes F; U
-        /// columns are written out. The states are stored, or the solution made of them.
+        /// As [`HornerKernel`], for D planes, states of the kinds K and factors of the classes F.
+        /// Loops over U columns are unrolled. Either the states are stored, or the solution that is
+        /// computed from them.
         #[target_feature(enable = $feature)]
         unsafe fn carry<
             const D: usize,
@@ -137,7 +138,7 @@ macro_rules! define_carry {
     };
 }
 
-/// Carries the states of [`define_carry`] over a column.
+/// Advances the states of [`define_carry`] by one column.
 macro_rules! carry_column {
     ($state:ident, $factors:expr, $column:expr, $zero:ident, |$plane:ident| $load:expr, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $c:ident| $product:expr) => {
         let mut column = [[$zero(); C]; D];

@@ -1,8 +1,8 @@
 //! The loop of changes ([`crate::change`]), written once for vectors of any instruction set.
 
 /// Defines `change::<M, ONES>`, the kernel of
-/// [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of some columns, then
-/// single ones, then the rest. `live` is the engine's mask of the bytes that count.
+/// [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of several columns, then
+/// of single ones, then of the last bytes. `live` is the engine's mask of the bytes to process.
 macro_rules! define_change {
     ($columns:literal, $load:path, $store:path; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $c:ident| $product:expr) => {
         /// # Safety
@@ -30,7 +30,7 @@ macro_rules! define_change {
             }
         }
 
-        /// C columns from `at`, or the live bytes of one.
+        /// Processes C columns from `at`, or the live bytes of one.
         ///
         /// # Safety
         ///

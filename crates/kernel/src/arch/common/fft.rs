@@ -1,15 +1,16 @@
 //! The loops of additive FFTs of four and of eight points ([`crate::fft`]), written once for
 //! vectors of any instruction set.
 
-/// Results of an additive FFT, as constants: [`Finish`](crate::fft::Finish).
+/// The results of an additive FFT, as constants for [`Finish`](crate::fft::Finish).
 pub(crate) const STATES_ALONE: u8 = 0;
 pub(crate) const VALUES: u8 = 1;
 pub(crate) const ROWS: u8 = 2;
 pub(crate) const ROWS_AND_LEFT: u8 = 3;
 
 /// Defines `fft::<C, STORES, FINISH>` and `fft8::<C, STORES, FINISH>`,
-/// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each
-/// column, then single ones, then the rest. `live` is as in [`define_change`].
+/// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points. They make visits of C vectors
+/// of each column, then of single vectors, then of the last bytes. `live` is as in
+/// [`define_change`].
 macro_rules! define_fft {
     ($again:path, $load_column:path, $store:path; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
         define_fft!(@visits fft, fft_visit, $feature, $coefficient, $live, $whole, |$left| $rest);
@@ -40,7 +41,8 @@ macro_rules! define_fft {
                     let [v0, v1, v2, v3] = unsafe { columns_of!($load_column, columns, c, live; 0 1 2 3) };
                     butterfly!(v0, v1, &factors[0], $xor, |$x, $m| $product);
                     let v3 = $xor(v2, v3);
-                    // The sum of three takes two steps of the second butterfly and one of the next.
+                    // The sum of three values does two steps of the second butterfly and one of the
+                    // next.
                     let hi = {
                         let ($x, $m) = (v3, &factors[1]);
                         let ($a, $b, $d) = (v0, v2, $product);
@@ -238,14 +240,14 @@ macro_rules! define_fft {
     };
 }
 
-/// Vector c of some columns.
+/// Loads vector c of some columns.
 macro_rules! columns_of {
     ($load_column:path, $columns:ident, $c:ident, $live:ident; $($i:literal)*) => {
         [$($load_column($columns[$i], $c, $live)),*]
     };
 }
 
-/// From two values to two coefficients: (lo, hi) become (lo + f (lo + hi), lo + hi).
+/// Converts two values to two coefficients: (lo, hi) become (lo + f (lo + hi), lo + hi).
 macro_rules! butterfly {
     ($lo:ident, $hi:ident, $factor:expr, $xor:ident, |$x:ident, $m:ident| $product:expr) => {
         let $hi = $xor($lo, $hi);
@@ -256,7 +258,7 @@ macro_rules! butterfly {
     };
 }
 
-/// And back.
+/// Reverts [`butterfly`]: converts two coefficients to two values.
 macro_rules! fly_back {
     ($lo:ident, $hi:ident, $factor:expr, $xor:ident, |$x:ident, $m:ident| $product:expr) => {
         let $lo = {
@@ -267,8 +269,8 @@ macro_rules! fly_back {
     };
 }
 
-/// From four values to four coefficients, by the factors of both pairs and of the two pairs of
-/// pairs.
+/// Converts four values to four coefficients, with one factor for each pair and one for the pairs
+/// of pairs.
 macro_rules! four_butterflies {
     ($v0:ident, $v1:ident, $v2:ident, $v3:ident, [$f0:expr, $f1:expr, $f2:expr], $xor:ident, |$x:ident, $m:ident| $product:expr) => {
         butterfly!($v0, $v1, $f0, $xor, |$x, $m| $product);
@@ -278,8 +280,8 @@ macro_rules! four_butterflies {
     };
 }
 
-/// Adds the coefficients of half of a group: as they are to the second half of the states, and
-/// times a factor to the first.
+/// Adds the coefficients of half of a group: unchanged to the second half of the states, and times
+/// a factor to the first half.
 macro_rules! add_half {
     ($states:ident, $half:literal, $c:ident, $values:expr, $factor:expr, $xor:ident, |$x:ident, $m:ident| $product:expr; $($i:literal)*) => {
         let (values, $m) = ($values, $factor);
@@ -291,8 +293,8 @@ macro_rules! add_half {
     };
 }
 
-/// Picks the `fft` or `fft8` of a module that stores in a given way, with a number of columns for
-/// each number of points; `None` for other results.
+/// Picks the `fft` or `fft8` of a module for a way of storing, with the number of columns for each
+/// number of points; `None` for other results.
 macro_rules! pick_fft {
     ($points:expr, $finish:expr, $stores:ident by $columns:ident) => {
         match ($points, $finish) {

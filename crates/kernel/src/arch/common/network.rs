@@ -1,20 +1,20 @@
 //! The loops of networks of transforms ([`crate::network`]), written once for vectors of any
 //! instruction set.
 
-/// Where kernels of networks store: [`To`](crate::network::To).
+/// The destinations of kernels of networks: [`To`](crate::network::To).
 pub(crate) const TO_SLOTS: u8 = 0;
 pub(crate) const TO_BUFFERS: u8 = 1;
 pub(crate) const TO_PAST: u8 = 2;
 
-/// True if a factor is the first of its level, in a transform of `points` points.
+/// True if the factor with this index is the first of its level, in a transform of `points` points.
 pub(crate) const fn is_first(points: usize, factor: usize) -> bool {
     factor < points && (points - factor).is_power_of_two()
 }
 
-/// Defines `inverse::<P, BUFFERS, ADDS, ZEROS>`, `forward::<P, TO, ZEROS>` and
-/// `scale::<SLOTS, TO>`, [`NetworkKernel`](crate::network::NetworkKernel)s of P lanes, and a
-/// [`NetworkEngine`](crate::network::NetworkEngine) that has them for a number of levels. They go
-/// vector by vector, each independent of the others. `live` is as in [`define_change`].
+/// Defines `inverse::<P, BUFFERS, ADDS, ZEROS>`, `forward::<P, TO, ZEROS>` and `scale::<SLOTS,
+/// TO>`, [`NetworkKernel`](crate::network::NetworkKernel)s of P lanes, and a
+/// [`NetworkEngine`](crate::network::NetworkEngine) that has them for several numbers of levels.
+/// They process one vector at a time, independent of the others. `live` is as in [`define_change`].
 macro_rules! define_network {
     ($engine:ident, $levels:literal $(, $most:literal)?, $load:ident, $store:ident, $past:ident; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
         impl NetworkEngine for $engine {
@@ -32,7 +32,8 @@ macro_rules! define_network {
                         match (buffers, adds, zeros) {
                             (false, false, false) => inverse::<$lanes, false, false, false>,
                             (false, false, true) => inverse::<$lanes, false, false, true>,
-                            // Zeros are left out where decoding has them.
+                            // Operations with zeros are skipped in the cases that occur in
+                            // decoding.
                             (false, true, _) => inverse::<$lanes, false, true, false>,
                             (true, false, _) => inverse::<$lanes, true, false, false>,
                             (true, true, _) => inverse::<$lanes, true, true, false>,
@@ -247,15 +248,15 @@ macro_rules! each_vector {
     };
 }
 
-/// As [`for_each_output`], for the lanes of a network.
+/// Works like [`for_each_output`], for the lanes of a network.
 macro_rules! for_each_lane {
     ($o:ident < $m:ident $body:block) => {
         for_each_output!(@ $o $m $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
 }
 
-/// The butterflies of 2, 4, 8 or 16 lanes, level by level, from level 0 on or back: the lanes of
-/// each and which factor, written out.
+/// Runs the butterflies of 2, 4, 8 or 16 lanes, level by level, upwards or downwards. The lanes and
+/// the index of the factor of each butterfly are written out.
 macro_rules! each_level {
     ($points:ident, $way:tt, |$lo:ident, $hi:ident, $f:ident| $body:expr) => {
         if $points == 2 {

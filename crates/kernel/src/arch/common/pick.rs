@@ -1,8 +1,7 @@
-//! Macros that write out loops over outputs, and pick a kernel by the shape of its work.
+//! Macros that unroll loops over outputs, and that pick a kernel by the shape of its work.
 
-/// A loop over outputs 0..M that is written out. The compiler stops unrolling nested loops of this
-/// size, and then keeps the sums in memory instead of registers: 31 instead of 55 GB/s with four
-/// outputs.
+/// Unrolls a loop over outputs 0..M. The compiler does not unroll nested loops of this size, and
+/// then keeps the sums in memory, not in registers: 31 instead of 55 GB/s with four outputs.
 macro_rules! for_each_output {
     ($o:ident < $m:ident $body:block) => {
         for_each_output!(@ $o $m $body 0 1 2 3 4 5 6 7)
@@ -16,14 +15,14 @@ macro_rules! for_each_output {
     };
 }
 
-/// As [`for_each_output`], for the columns of a visit.
+/// Works like [`for_each_output`], for the columns of a visit.
 macro_rules! for_each_column {
     ($o:ident < $m:ident $body:block) => {
         for_each_output!(@ $o $m $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
     };
 }
 
-/// As [`for_each_output`], for the states of Horner's rule and of an FFT.
+/// Works like [`for_each_output`], for the states of Horner's rule and of an FFT.
 macro_rules! for_each_state {
     ($p:ident $body:block) => {
         for_each_state!(@ $p $body 0 1 2 3)
@@ -37,7 +36,7 @@ macro_rules! for_each_state {
     };
 }
 
-/// The `change` of a module; `None` for numbers of outputs that are not named.
+/// Picks the `change` of a module; `None` for numbers of outputs that are not listed.
 macro_rules! pick_change {
     ($outputs:expr, $ones:expr; $($m:literal)*) => {
         match ($outputs, $ones) {

@@ -1,11 +1,11 @@
-//! Loops of sums alone, written once for vectors of any instruction set: of [`crate::xor_rows`],
-//! and of changes in packets ([`crate::update`]).
+//! Loops of XORs without products, written once for the vectors of every instruction set: for
+//! [`crate::xor_rows`], and for changes in packets ([`crate::update`]).
 
 /// Defines `rows::<C, STREAMING>`, a [`RowLoop`](crate::xor_rows::RowLoop), and `spread::<C>`, a
 /// [`SpreadLoop`](crate::packets::SpreadLoop), both of slices of C vectors.
 macro_rules! define_xor_loops {
     ($feature:literal, $bytes:expr, $zero:ident, $load:ident, $store:ident, $stream:ident, $xor:ident, $xor3:expr) => {
-        /// `visits` slices of C vectors.
+        /// Computes all rows for `visits` slices of C vectors.
         ///
         /// # Safety
         ///
@@ -28,7 +28,8 @@ macro_rules! define_xor_loops {
             table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(done));
         }
 
-        /// All rows, for the C vectors from `at` of every buffer and from 0 of every slot.
+        /// Computes all rows, for the C vectors from offset `at` of every buffer and from offset 0
+        /// of every slot.
         ///
         /// # Safety
         ///

@@ -1,4 +1,4 @@
-//! No additive FFTs either.
+//! The stand-in for additive FFTs, which no engine here has.
 
 use super::*;
 use crate::fft::{FftEngine, FftKernel, Finish};

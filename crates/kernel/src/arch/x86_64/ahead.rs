@@ -1,8 +1,8 @@
 //! The lines that streaming code prefetches: tiles of separate buffers, or lines of columns of
 //! packets.
 //!
-//! Invariants: lines are fetched before the code writes to them, and only once, except to fill the
-//! last tile.
+//! Invariants: each line is fetched once, before the code writes to it; only lines that fill up the
+//! last tile are fetched again.
 
 use std::ops::Range;
 
@@ -12,23 +12,26 @@ use super::forms::LINE;
 use crate::code::braid::Braid;
 use crate::code::form::Form;
 
-/// Bytes of a tile of all streams, unless 256 bytes of each stream are more. AVX-512, Zen 4, chunks
-/// of 1 MiB, tiles of 256, 512, 1024 bytes of each stream, share of the limit: D-Code(7) 0.75,
-/// 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14) 0.83, 0.88, 0.81; D-Code(17) 0.81, 0.69, 0.69;
-/// RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70, 0.61. Sapphire Rapids, D-Code(13), 256 bytes to
-/// 2 KiB: 0.97, 0.99, 0.94, 0.90; nothing fetched ahead: 0.77 (there), 0.35 (Zen 4). AVX2, Zen 3,
-/// D-Code(13): 0.5, 0.56, 0.45; D-Code(7): 0.66, 0.6, 0.57. Ice Lake, into the first-level cache,
-/// GB/s: D-Code(13) 10.3, 12.6, 11.5; RDP(14) 11.8, 14.3, 13.1; D-Code(7) 15.3, 15.9, 14.3.
+/// The bytes of a tile over all streams, unless 256 bytes of each stream are more.
+///
+/// Measured with chunks of 1 MiB and tiles of 256, 512 and 1024 bytes of each stream, as a share of
+/// the limit. AVX-512 on Zen 4: D-Code(7) 0.75, 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14)
+/// 0.83, 0.88, 0.81; D-Code(17) 0.81, 0.69, 0.69; RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70,
+/// 0.61. Sapphire Rapids, D-Code(13), 256 bytes to 2 KiB: 0.97, 0.99, 0.94, 0.90. Without prefetch:
+/// 0.77 on Sapphire Rapids and 0.35 on Zen 4. AVX2 on Zen 3: D-Code(13) 0.5, 0.56, 0.45; D-Code(7)
+/// 0.66, 0.6, 0.57. Ice Lake, into the first-level cache, in GB/s: D-Code(13) 10.3, 12.6, 11.5;
+/// RDP(14) 11.8, 14.3, 13.1; D-Code(7) 15.3, 15.9, 14.3.
 const TILES_BYTES: usize = 96 * 1024;
 
-/// Bytes of each of `streams` streams in a tile: their share of [`TILES_BYTES`], from 256 to 1024.
+/// Returns the bytes of each of `streams` streams in a tile: their share of [`TILES_BYTES`], from
+/// 256 to 1024.
 fn tile_bytes(streams: usize) -> usize {
     1 << (TILES_BYTES / streams.max(1)).clamp(256, 1024).ilog2()
 }
 
-/// Returns the tiles that a braid prefetches of separate buffers, and a list of buffers: of each
-/// entry a slice fetches the next tile, slice after slice. Only buffers that are read before they
-/// are written are fetched.
+/// Returns the tiles that a braid on separate buffers prefetches, and the list of buffers to fetch.
+/// Each slice fetches the next tile of its share of the entries. Only buffers that are read before
+/// they are written are fetched.
 pub(super) fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
     let made = braid.targets();
     let read: Vec<usize> = (0..braid.buffers.len()).filter(|buffer| !made.contains(buffer)).collect();
@@ -39,10 +42,13 @@ pub(super) fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
     (Tile { into: fetched_into(), slices, of_slice, pointers: braid.buffers.len() }, ahead)
 }
 
-/// The cache that tiles are fetched into. Chunks of 1 MiB, GB/s, into the second-level cache and
-/// into the first: Ice Lake, D-Code(13) 10.2 and 12.6, RDP(14) 11.3 and 14.2, RDP(18) 9.6 and 11.8;
-/// AVX2 11.0 and 13.6, 11.0 and 14.1, 9.2 and 12.6; a stripe that the third-level cache holds loses
-/// 2 to 6 % by it. Sapphire Rapids: 0.94 to 0.99 of the limit and 0.81. Others were not measured.
+/// Returns the cache into which tiles are fetched.
+///
+/// Measured with chunks of 1 MiB, into the second-level and into the first-level cache. Ice Lake,
+/// GB/s: D-Code(13) 10.2 and 12.6; RDP(14) 11.3 and 14.2; RDP(18) 9.6 and 11.8; with AVX2 11.0 and
+/// 13.6, 11.0 and 14.1, 9.2 and 12.6. With the first-level cache a stripe in the third-level cache
+/// loses 2 to 6 %. Sapphire Rapids: 0.94 to 0.99 of the limit, and 0.81. Other processors were not
+/// measured.
 pub(super) fn fetched_into() -> Level {
     match Kind::of_this_processor() {
         Kind::IceLake => Level::First,
@@ -51,22 +57,23 @@ pub(super) fn fetched_into() -> Level {
 }
 
 /// The least distance between the bytes being read and those being fetched, if it is more than one
-/// packet of each buffer. Ice Lake, D-Code(13), packets of 128 bytes (22 KB), 64 KiB of each column
-/// from memory, GB/s of encode and two columns lost: one packet ahead 12.5 and 13.4, two 14.1 and
-/// 14.0, none 8.9 and 12.9.
+/// packet of each buffer. Measured on Ice Lake, D-Code(13), packets of 128 bytes (22 KB), 64 KiB of
+/// each column from memory, in GB/s of encode and of two lost columns: one packet ahead 12.5 and
+/// 13.4; two packets 14.1 and 14.0; none 8.9 and 12.9.
 const AHEAD_BYTES: usize = 48 * 1024;
 
-/// Packets ahead at most.
+/// The most packets ahead.
 pub(super) const AHEAD_MOST: usize = 8;
 
 /// The lines of later packets that the slices of a packet fetch.
 pub(super) struct Ahead {
-    /// Lines of the first slice: columns, and offsets from the start of the column's packets. Two
-    /// lines of each column in turn. Column after column is slower, from memory, Ice Lake,
-    /// D-Code(13) in packets of 128 bytes: 14.2 -> 11.3 GB/s (encode), 16.8 -> 13.2 (two lost);
-    /// AVX2 13.3 -> 11.7, 15.7 -> 13.0.
+    /// The lines that the first slice fetches: the column of each, and its offset from the start of
+    /// the column's packets. They are ordered in rounds of two lines of each column. One column
+    /// after the other is slower from memory (Ice Lake, D-Code(13), packets of 128 bytes): encode
+    /// 11.3 instead of 14.2 GB/s, two lost columns 13.2 instead of 16.8; with AVX2 11.7 instead of
+    /// 13.3, and 13.0 instead of 15.7.
     pub(super) lines: Vec<(usize, i32)>,
-    /// How much further each next slice fetches.
+    /// The bytes by which the fetch offset grows from slice to slice.
     pub(super) step: i32,
 }
 
@@ -84,10 +91,11 @@ impl Ahead {
         Ahead { lines, step: step as i32 }
     }
 
-    /// Each slice fetches whole packets, other ones than the other slices: of S slices the first
-    /// fetches those of rows 0, S, 2 S, and so on, the second those of rows 1, S + 1, 2 S + 1. So
-    /// memory sees runs of some lines, where a slice reads a line or two of each packet. Of S rows
-    /// in a block, all are left out if most are not read.
+    /// Returns the lines if each slice fetches whole packets, different from those of the other
+    /// slices. With S slices, the first fetches rows 0, S, 2 S and so on, the second rows 1, S + 1,
+    /// 2 S + 1. So memory is read in runs of several lines, although a slice processes only a line
+    /// or two of each packet. If most rows of a block of S rows are not read, none of the block is
+    /// fetched.
     fn packets(form: Form, slice: Slice, columns: &Columns) -> (Vec<(usize, usize)>, usize) {
         let slices = columns.packet_bytes / slice.bytes();
         let is_read = rows_read(form, columns);
@@ -105,14 +113,16 @@ impl Ahead {
         (lines, columns.packet_bytes)
     }
 
-    /// Each slice fetches a part of the column, in order, up to the last row that is read of any
-    /// column; so hardware follows by itself. Zen 3 drops fetches that it has no room for (a loop
-    /// of nothing else runs at 40 to 55 GB/s, loads at 17 to 20), and follows 13 streams of
-    /// ascending lines well. D-Code(13) from memory, staggered, encode and two columns lost, GB/s,
-    /// a busy host, two runs: packets of 128 bytes, whole packets two ahead 8.0 and 8.5, 6.9 and
-    /// 7.7, one ahead 9.5 and 11.5, 7.5 and 7.7, parts 10.9 and 11.5, 9.7 and 10.3; of 512 bytes
-    /// 7.7 and 8.5, 5.1 and 6.2; 9.3 and 7.9, 6.8 and 7.6; 11.0 and 9.4, 8.4 and 7.0 (limit 14 to
-    /// 22). Loads in place of fetches are no better.
+    /// Returns the lines if each slice fetches a part of the column, in order, up to the last row
+    /// that is read in any column. The hardware prefetcher then follows. Zen 3 drops fetches that
+    /// it has no room for (a loop of fetches alone runs at 40 to 55 GB/s, of loads at 17 to 20),
+    /// but follows 13 streams of ascending lines well.
+    ///
+    /// Measured with D-Code(13) from memory, staggered, on a busy host, in GB/s; two runs, each of
+    /// encode and of two lost columns. Packets of 128 bytes: whole packets two ahead 8.0 and 8.5,
+    /// 6.9 and 7.7; one ahead 9.5 and 11.5, 7.5 and 7.7; parts 10.9 and 11.5, 9.7 and 10.3. Packets
+    /// of 512 bytes: two ahead 7.7 and 8.5, 5.1 and 6.2; one ahead 9.3 and 7.9, 6.8 and 7.6; parts
+    /// 11.0 and 9.4, 8.4 and 7.0. The limit is 14 to 22. Loads instead of fetches are not better.
     fn parts(form: Form, slice: Slice, columns: &Columns) -> (Vec<(usize, usize)>, usize) {
         let slices = columns.packet_bytes / slice.bytes();
         let is_read = rows_read(form, columns);
@@ -124,8 +134,8 @@ impl Ahead {
     }
 }
 
-/// Returns, for each row of each column, true if the code reads its content from before the run.
-/// Rows that the code writes first are in a near cache.
+/// Returns, for each row of each column, true if the code reads the content that it had before the
+/// run. Rows that the code writes first are in a near cache.
 fn rows_read(form: Form, columns: &Columns) -> Vec<Vec<bool>> {
     let made = form.targets();
     let mut is_read: Vec<Vec<bool>> = columns.rows.iter().map(|&rows| vec![false; rows]).collect();
@@ -137,20 +147,20 @@ fn rows_read(form: Form, columns: &Columns) -> Vec<Vec<bool>> {
 
 /// The lines that streaming code fetches.
 pub(super) enum Fetch {
-    /// Tiles of buffers that are anywhere.
+    /// Tiles of separate buffers.
     Tiles { tile: Tile, spread: Spread },
-    /// Lines of columns.
+    /// Lines of columns of packets.
     Packets { into: Level, lines: Vec<(usize, i32)>, spread: Spread },
 }
 
 /// The fetches of a slice, spread evenly over its reads. Rows differ in their number of terms. With
-/// equally many fetches in each row, rows of few terms fetched in bursts that delayed all loads
-/// (RDP(18), chunks of 1 MiB, tiles of 4 slices: 0.59 of the limit; evenly 0.81, with 2 slices
-/// 0.93).
+/// the same number of fetches in each row, rows of few terms fetched in bursts, which delayed all
+/// loads. RDP(18), chunks of 1 MiB, tiles of 4 slices: 0.59 of the limit; spread evenly 0.81, and
+/// 0.93 with 2 slices.
 pub(super) struct Spread {
-    /// Fetches in all.
+    /// The number of all fetches.
     of: usize,
-    /// Terms of all rows.
+    /// The number of terms of all rows.
     terms: usize,
     swept: usize,
     done: usize,
@@ -162,7 +172,7 @@ impl Spread {
         Spread { of, terms, swept: 0, done: 0 }
     }
 
-    /// Returns the fetches due before one more term.
+    /// Returns the indices of the fetches to emit before the next term.
     fn due(&mut self) -> Range<usize> {
         self.swept += 1;
         let due = self.of * self.swept / self.terms;
@@ -171,7 +181,7 @@ impl Spread {
 }
 
 impl Fetch {
-    /// Emits the fetches due before a term is read.
+    /// Emits the fetches that come before the next term.
     pub(super) fn before_a_term(&mut self, code: &mut Assembler) {
         match self {
             Fetch::Tiles { tile, spread } => spread.due().for_each(|which| code.fetch(tile, which)),
@@ -213,7 +223,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::arch::x86_64) fn braids() -> impl Iterator<Item = Braid> {
-        // Three buffers more in each sum, which no other has.
+        // Adds to each sum three buffers that no other sum has.
         let mut wider = zig_zag(5, 9);
         wider.iter_mut().enumerate().for_each(|(i, step)| step.1.extend((0..3).map(|own| 100 + 3 * i + own)));
         let zig_zags = [(2, 4), (5, 9), (13, 26), (14, 27), (15, 30), (23, 46)];
@@ -259,7 +269,8 @@ pub(super) mod tests {
 
     #[test]
     fn rows_made_by_the_code_are_not_fetched() {
-        // Columns of two rows. The third is made of the first two, and the fourth of the third.
+        // Columns of two rows. The third is computed from the first two, and the fourth from the
+        // third.
         let steps = [(4, vec![0, 2]), (5, vec![1, 3]), (6, vec![4, 0, 1, 2]), (7, vec![5, 4, 1, 0])];
         let sums = SharedSums::new(&steps);
         let braid =
@@ -288,7 +299,8 @@ pub(super) mod tests {
         let (lines, step) = Ahead::packets(Form::Braid(&braid), Form::Braid(&braid).slice(), &columns);
         let mut rows: Vec<usize> = lines.iter().map(|line| line.1 / packet_bytes).collect();
         rows.dedup();
-        // Rows 0 to 3, one for each slice, and of rows 4 to 7 none for the sake of one.
+        // Of rows 0 to 3 each slice fetches one; of rows 4 to 7 only one is read, so none is
+        // fetched.
         assert_eq!((rows, step), (vec![0], packet_bytes));
     }
 

@@ -1,31 +1,31 @@
 //! Machine code made at run time: the few instructions that sums need.
 //!
-//! Vectors are of 256 or of 512 bits; a slice has one of them or two. Registers have fixed duties.
-//! For separate buffers `rdi` is the table of pointers, `rax` the position in the buffers, `rdx`
-//! their end, `rcx` the slots, `r9` the buffer in use. In streaming code `r8` is the list of
-//! buffers that a slice fetches ahead, `r10` one of them and `r11` the start of the next tile. For
-//! columns of packets, each register but `rsp` and `rcx`, the slots, is the code's position in a
-//! column ([`COLUMN_REGISTERS`]). Columns without a register are on the stack, above the counts of
-//! slices and packets left.
+//! Vectors have 256 or 512 bits; a slice has one or two of them. Registers have fixed roles. For
+//! separate buffers `rdi` is the table of pointers, `rax` the position in the buffers, `rdx` their
+//! end, `rcx` the slots, `r9` the buffer in use. In streaming code `r8` is the list of buffers that
+//! a slice fetches ahead, `r10` one of them and `r11` the start of the next tile. For columns of
+//! packets, each register but `rsp` and `rcx`, the slots, is the code's position in a column
+//! ([`COLUMN_REGISTERS`]). Columns without a register are on the stack, above the counters of
+//! remaining slices and packets.
 
 use crate::code::braid::{Place, Vectors};
 
-/// The fetches of streaming code. While it works on a tile, it fetches the next one, stream after
-/// stream: so memory sees runs of some lines, where a slice has a line or two of each of a hundred
-/// streams.
+/// The fetches of streaming code. While it works on a tile, it fetches the next one, one stream
+/// after the other. So memory is read in runs of several lines, although a slice has only a line or
+/// two of each of a hundred streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
-    /// The cache to fetch into. All caches between it and memory hold the line then, too.
+    /// The cache to fetch into. All caches between this one and memory then have the line, too.
     pub(super) into: Level,
-    /// Slices of a tile, a power of two.
+    /// The slices of a tile, a power of two.
     pub(super) slices: usize,
-    /// Buffers of which a slice fetches the next tile.
+    /// The number of buffers of which one slice fetches the next tile.
     pub(super) of_slice: usize,
-    /// Pointers of the table that come before those that are fetched ahead.
+    /// The number of pointers in the table before those of the buffers that are fetched ahead.
     pub(super) pointers: usize,
 }
 
-/// A cache.
+/// A level of cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     First,
@@ -35,17 +35,17 @@ pub(super) enum Level {
 /// The alignment of code and of its loops: a line of the cache.
 pub(super) const CODE_ALIGN_BYTES: usize = 64;
 
-/// Bytes of most instructions, at most.
+/// The bytes to reserve per instruction, enough for most.
 const INSTRUCTION_BYTES: usize = 10;
 
-/// The vector registers that a slice of a sum has, one after the other. Named by the first.
+/// The consecutive vector registers of a slice of a sum, identified by the first.
 pub(super) type Group = u8;
 
 /// The vectors of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) vectors: Vectors,
-    /// One or two.
+    /// The number of vectors: one or two.
     pub(super) count: u8,
 }
 
@@ -55,24 +55,25 @@ impl Slice {
     }
 }
 
-/// Buffers as pointers, then those that are fetched ahead; the bytes from and to which the code
-/// works; the slots.
+/// A function on separate buffers. Arguments: the table of pointers to the buffers, followed by
+/// those to fetch ahead; the first byte and the end of the range; the slots.
 pub(super) type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, usize, *mut u8);
 
-/// Columns of packets as pointers; the packets of a buffer, one at least; the slots.
+/// A function on columns of packets. Arguments: the table of pointers to the columns; the packets
+/// of each buffer, at least one; the slots.
 pub(super) type PacketEntry = unsafe extern "sysv64" fn(*const *mut u8, usize, *mut u8);
 
-/// The places of buffers in columns of packets.
+/// The positions of buffers in columns of packets.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
-    /// For each buffer the column, and its place there.
+    /// For each buffer, its column and its row there.
     pub(super) cells: Vec<(usize, usize)>,
-    /// Buffers of each column.
+    /// The number of buffers of each column.
     pub(super) rows: Vec<usize>,
-    /// Whole slices.
+    /// The bytes of a packet, a multiple of a slice.
     pub(super) packet_bytes: usize,
-    /// With prefetch: bytes from the address that one slice of a packet fetches to the address that
-    /// the next slice fetches.
+    /// With prefetch: the distance in bytes between the addresses that two consecutive slices of a
+    /// packet fetch.
     pub(super) fetch_step: Option<i32>,
 }
 
@@ -80,22 +81,23 @@ pub(super) struct Columns {
 /// to r14, rdi and r15. `rdi` is the table at the start.
 const COLUMN_REGISTERS: [u8; 14] = [0, 2, 3, 5, 6, 8, 9, 10, 11, 12, 13, 14, RDI, R15];
 const RDI: u8 = 7;
-/// In code that fetches, and takes several slices of a packet: the growth of the fetch position
-/// from slice to slice, less the slice.
+/// In code that fetches and has several slices per packet: the index of the fetch position, which
+/// grows per slice by the fetch step minus the slice.
 const R14: u8 = 14;
 /// Points to the columns that have no register, one after the other, if there are any.
 const R15: u8 = 15;
 
-/// On the stack below such columns: slices left of a packet, and packets left.
+/// The bytes on the stack below these columns: the counters of remaining slices of a packet and of
+/// remaining packets.
 const COUNTS_BYTES: i32 = 16;
 
 impl Columns {
-    /// True if each slice fetches at another distance.
+    /// True if each slice fetches at a different distance.
     fn has_index(&self, slice: Slice) -> bool {
         self.fetch_step.is_some() && self.slices(slice) > 1
     }
 
-    /// The registers of the first columns.
+    /// Returns the registers of the first columns.
     fn registers(&self, slice: Slice) -> Vec<u8> {
         let is_free = |&register: &u8| register != R14 || !self.has_index(slice);
         let mut registers: Vec<u8> = COLUMN_REGISTERS.into_iter().filter(is_free).collect();
@@ -106,7 +108,7 @@ impl Columns {
         registers
     }
 
-    /// Where a column is that has no register, from `rsp`.
+    /// Returns the offset from `rsp` of a column without a register.
     fn on_stack(&self, column: usize, registers: usize) -> i32 {
         COUNTS_BYTES + 8 * (column - registers) as i32
     }
@@ -120,50 +122,50 @@ impl Columns {
     }
 }
 
-/// Where buffers are.
+/// The location of buffers.
 enum Buffers {
-    /// Where the table says; the one that r9 points to.
+    /// Separate buffers, at the pointers in the table; the number is the buffer to which r9 points.
     Anywhere(Option<usize>),
-    /// In columns.
+    /// Buffers in columns of packets.
     InColumns(InColumns),
 }
 
-/// Columns while code for them is made.
+/// The state of columns while code for them is emitted.
 struct InColumns {
     columns: Columns,
-    /// Of the first columns.
+    /// The registers of the first columns.
     registers: Vec<u8>,
-    /// The column that r15 points to.
+    /// The column to which r15 points.
     pointed: Option<usize>,
-    /// Where a slice begins.
+    /// The position in the code where the loop over the slices of a packet begins.
     begin: usize,
 }
 
-/// A loop over slices in the making.
+/// A loop over slices that is being emitted.
 pub(super) struct Assembler {
     slice: Slice,
     bytes: Vec<u8>,
-    /// Where the loop begins.
+    /// The position in the code where the loop begins.
     again: usize,
     buffers: Buffers,
-    /// The vector of a slice that instructions are on, if it is one alone.
+    /// The vector of a slice that instructions process, if it is only one of two.
     half: Option<u8>,
 }
 
-/// A second source, or a destination.
+/// An operand: the second source, or the destination.
 #[derive(Clone, Copy)]
 enum Operand {
     Register(u8),
-    /// `r9 + rax`, and a number of vectors.
+    /// Memory at `r9 + rax`, plus a number of vectors.
     Buffer(i32),
-    /// A register, and a number of bytes.
+    /// Memory at a register, plus a number of bytes.
     Cell(u8, i32),
-    /// `rcx`, and a number of vectors.
+    /// Memory at `rcx`, plus a number of vectors.
     Slot(i32),
 }
 
-/// A vector instruction: the prefix as a number (1 is 66, 2 is F3), true if its elements have 64
-/// bits (where that matters), the opcode.
+/// A vector instruction: the prefix as a number (1 is 66, 2 is F3); true if its elements have 64
+/// bits (where that matters); and the opcode.
 #[derive(Clone, Copy)]
 struct Vector(u8, bool, u8);
 
@@ -194,7 +196,7 @@ impl Assembler {
         code
     }
 
-    /// As `new`, for columns of packets: the function is a [`PacketEntry`].
+    /// Works like `new`, for columns of packets: the function is a [`PacketEntry`].
     pub(super) fn of_columns(slice: Slice, columns: Columns) -> Assembler {
         let registers = columns.registers(slice);
         let mut code =
@@ -205,7 +207,7 @@ impl Assembler {
             code.put(&[0xff, 0xb7]).number(8 * column as i32); // push [rdi + ..]
         }
         code.put(&[0x56, 0x56]); // push rsi; push rsi
-        // The table goes last.
+        // The register of the table is overwritten last.
         for is_table in [false, true] {
             for (column, &register) in registers.iter().enumerate().filter(|&(_, &r)| (r == RDI) == is_table)
             {
@@ -228,7 +230,7 @@ impl Assembler {
         code
     }
 
-    /// The end of a function of columns.
+    /// Emits the end of a function on columns.
     fn finish_columns(&mut self, InColumns { columns, registers, begin, .. }: &InColumns) {
         let (slice, slices) = (self.slice.bytes() as i32, columns.slices(self.slice));
         let packet = columns.packet_bytes as i32;
@@ -271,7 +273,7 @@ impl Assembler {
         self.put(&[0x0f, 0x85]).number(to as i32 - end as i32); // jnz
     }
 
-    /// The whole function.
+    /// Returns the bytes of the whole function.
     pub(super) fn finished(mut self) -> Vec<u8> {
         if let Buffers::InColumns(columns) = std::mem::replace(&mut self.buffers, Buffers::Anywhere(None)) {
             self.finish_columns(&columns);
@@ -288,8 +290,8 @@ impl Assembler {
         self.bytes
     }
 
-    /// Fetches the next tile of one of the buffers that a slice fetches ahead: of code that was
-    /// begun with this tile.
+    /// Emits a fetch of the next tile of buffer `which` among those that a slice fetches ahead. The
+    /// code must have been begun with this tile.
     pub(super) fn fetch(&mut self, tile: &Tile, which: usize) {
         assert!(which < tile.of_slice, "the table has no more pointers for a slice");
         self.put(&[0x4d, 0x8b, 0x90]).number(8 * which as i32); // mov r10, [r8 + ..]
@@ -302,8 +304,9 @@ impl Assembler {
         }
     }
 
-    /// Fetches a line of a column, `at` bytes from the start of its packets. For each slice after
-    /// the first the distance grows by the step of the columns. For code for columns that fetches.
+    /// Emits a fetch of a line of a column, `at` bytes from the start of its packets. With each
+    /// slice the distance grows by the fetch step of the columns. Only for code on columns that
+    /// fetches.
     pub(super) fn fetch_line(&mut self, level: Level, column: usize, at: i32) {
         let (has_index, base) = match &self.buffers {
             Buffers::InColumns(c) => {
@@ -334,13 +337,14 @@ impl Assembler {
         self.slice
     }
 
-    /// From here on a group is one register, for one vector of a slice that has two.
+    /// Makes later instructions process only one vector of a slice that has two: a group is then
+    /// one register.
     pub(super) fn take_half(&mut self, half: u8) {
         assert!(half < self.slice.count, "a slice has no other vectors");
         self.half = Some(half);
     }
 
-    /// Registers of a group.
+    /// Returns the number of registers of a group.
     fn group_len(&self) -> u8 {
         if self.half.is_some() { 1 } else { self.slice.count }
     }
@@ -358,12 +362,12 @@ impl Assembler {
         self.with_place(STORE, from, None, to);
     }
 
-    /// As `store`, past the cache: for buffers that start a line.
+    /// Works like `store`, past the cache: for buffers that start at a cache line.
     pub(super) fn store_past(&mut self, from: Group, to: Place) {
         self.with_place(STORE_PAST, from, None, to);
     }
 
-    /// A group as the sum of one, if any, and a place.
+    /// Emits: a group becomes the sum of another group, if any, and a place.
     pub(super) fn sum(&mut self, to: Group, other: Option<Group>, from: Place) {
         match other {
             Some(_) => self.with_place(XOR, to, other, from),
@@ -371,7 +375,7 @@ impl Assembler {
         }
     }
 
-    /// A group as the sum of two.
+    /// Emits: a group becomes the sum of two groups.
     pub(super) fn sum_of(&mut self, to: Group, one: Group, other: Group) {
         for i in 0..self.group_len() {
             self.vector(XOR, to + i, one + i, Operand::Register(other + i));
@@ -401,8 +405,8 @@ impl Assembler {
         self.put(&number.to_le_bytes());
     }
 
-    /// An instruction for each vector of a place. `first` is the other source of an instruction
-    /// that has two.
+    /// Emits an instruction for each vector of a place. `first` is the other source of an
+    /// instruction that has two.
     fn with_place(&mut self, vector: Vector, group: Group, first: Option<Group>, place: Place) {
         let count = self.slice.count;
         let operands = match place {
@@ -415,7 +419,7 @@ impl Assembler {
         }
     }
 
-    /// The first two vectors of a buffer, to which a register points then.
+    /// Returns the first two vectors of a buffer, after emitting the load of its pointer if needed.
     fn buffer(&mut self, buffer: usize) -> [Operand; 2] {
         match &mut self.buffers {
             Buffers::Anywhere(pointed) => {
@@ -433,7 +437,7 @@ impl Assembler {
         }
     }
 
-    /// The register that points to a column.
+    /// Returns the register that points to a column, after emitting the load of r15 if needed.
     fn column(&mut self, column: usize) -> u8 {
         let Buffers::InColumns(InColumns { columns, registers, pointed, .. }) = &mut self.buffers else {
             unreachable!("buffers are anywhere")
@@ -450,9 +454,10 @@ impl Assembler {
         }
     }
 
-    /// The last bytes of an instruction on a cell: a displacement of one byte counts in `unit`.
+    /// Emits the last bytes of an instruction on a cell. A displacement of one byte counts in
+    /// `unit`.
     fn cell(&mut self, register: u8, base: u8, at: i32, unit: i32) -> &mut Assembler {
-        // Shifted, for the unit is a power of two: to divide takes as long as all the rest.
+        // A shift, as the unit is a power of two: a division would take as long as all the rest.
         let short = u8::try_from(at >> unit.trailing_zeros()).ok();
         let short = short.filter(|&number| number < 128 && at & (unit - 1) == 0);
         let mode = if short.is_some() { 1 } else { 2 };
@@ -469,7 +474,8 @@ impl Assembler {
         }
     }
 
-    /// An instruction: the prefix, the opcode, the operands. `first` as above.
+    /// Emits an instruction: the prefix, the opcode and the operands. `first` is as in
+    /// `with_place`.
     fn vector(&mut self, Vector(prefix, wide, opcode): Vector, register: u8, first: u8, operand: Operand) {
         match self.slice.vectors {
             Vectors::Ymm => self.vex(prefix, register, first, operand),
@@ -498,7 +504,7 @@ impl Assembler {
         };
     }
 
-    /// The prefix of an instruction on 256 bits.
+    /// Emits the prefix of an instruction on 256 bits.
     fn vex(&mut self, prefix: u8, register: u8, first: u8, operand: Operand) {
         let not = |register: u8| (!register >> 3) & 1;
         let base = match operand {
@@ -514,9 +520,9 @@ impl Assembler {
         };
     }
 
-    /// The prefix of an instruction on 512 bits.
+    /// Emits the prefix of an instruction on 512 bits.
     fn evex(&mut self, prefix: u8, wide: bool, register: u8, first: u8, operand: Operand) {
-        // The bits of a register of 32 that do not fit its place, inverted.
+        // The high bits of the numbers of 32 registers, inverted.
         let not = |register: u8, bit: u8| (!register >> bit) & 1;
         let (index, base) = match operand {
             Operand::Register(other) => (not(other, 4), not(other, 3)),
@@ -619,8 +625,8 @@ mod tests {
         assert_eq!((&code[..3], &code[3..64], &code[64..]), (&bytes[..3], &[0x90; 61][..], &bytes[3..]));
     }
 
-    /// Code for 15 columns of 7 buffers: some of those that have registers, and both that have
-    /// none.
+    /// Returns code for 15 columns and 7 buffers: in some columns with registers, and in both
+    /// without.
     fn code_of_columns(vectors: Vectors) -> Vec<u8> {
         let cells = vec![(0, 0), (8, 2), (12, 1), (14, 0), (13, 5), (13, 6), (9, 1)];
         let mut code = Assembler::of_columns(
@@ -640,7 +646,7 @@ mod tests {
         code.finished()
     }
 
-    /// How code for columns begins, line by line as GNU objdump 2.40 reads it.
+    /// The beginning of code for columns, as GNU objdump 2.40 disassembles it.
     #[rustfmt::skip]
     const PUSHES: [&str; 7] = [
         "53", // push rbx
@@ -652,7 +658,7 @@ mod tests {
         "48 89 d1", // mov rcx,rdx
     ];
 
-    /// Columns into registers, except rdi, which was the table, and r15.
+    /// The loads of columns into registers, except rdi, which has the table, and r15.
     #[rustfmt::skip]
     const LOADS: [&str; 12] = [
         "48 8b 87 00 00 00 00", // mov rax,QWORD PTR [rdi+0x0]
@@ -669,7 +675,7 @@ mod tests {
         "4c 8b b7 58 00 00 00", // mov r14,QWORD PTR [rdi+0x58]
     ];
 
-    /// How it ends.
+    /// The end of code for columns.
     #[rustfmt::skip]
     const POPS: [&str; 8] = [
         "41 5f", // pop r15
@@ -682,7 +688,7 @@ mod tests {
         "c3", // ret
     ];
 
-    /// `add register, number` for each register that points to a column but r15.
+    /// Returns `add register, number` for each register that points to a column, except r15.
     fn adds(number: &str) -> Vec<u8> {
         let adds = [
             "48 81 c0", // rax
@@ -702,7 +708,7 @@ mod tests {
         adds.iter().flat_map(|add| bytes_of(&[add, number])).collect()
     }
 
-    /// Both, of which the second begins a line of the cache.
+    /// Returns both parts, the second of which begins at a cache line.
     fn aligned(begin: &[&[u8]], rest: &[&[u8]]) -> Vec<u8> {
         let mut code = begin.concat();
         code.resize(code.len().next_multiple_of(CODE_ALIGN_BYTES), 0x90); // nop
@@ -810,7 +816,7 @@ mod tests {
             "43 0f 18 8c 35 00 5a 00 00", // prefetcht0 BYTE PTR [r13+r14*1+0x5a00]
         ];
         assert_eq!(code.bytes[begin..], bytes_of(&golden));
-        // The index has the register of a column: with 14 of them two are on the stack.
+        // The index takes the register of a column, so of 14 columns two are on the stack.
         code.load(2, Place::Buffer(1));
         let code = code.finished();
         let has = |bytes: &str| {
@@ -871,7 +877,7 @@ mod tests {
             code.store(15, Place::Buffer(1));
             code.bytes[begin..].to_vec()
         };
-        // As GNU objdump 2.40 reads it.
+        // As GNU objdump 2.40 disassembles it.
         let golden = [
             "c5 7e 6f b8 80 00 00 00", // vmovdqu ymm15,YMMWORD PTR [rax+0x80]
             "c5 85 ef ba c0 09 00 00", // vpxor ymm7,ymm15,YMMWORD PTR [rdx+0x9c0]

@@ -1,12 +1,12 @@
-//! The processor at hand: its kind, the streams that it follows, its caches, and its instructions
-//! for counting bits.
+//! The traits of the processor: its kind, the number of streams that its prefetcher follows, its
+//! caches, and its instructions for counting bits.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
 use std::sync::OnceLock;
 
 use crate::streams::{FEW_STREAMS, FewStreams, Groups, STREAMING_FOOTPRINT_BYTES};
 
-/// Ways of the first-level cache of Ice Lake.
+/// The ways of the first-level cache of Ice Lake.
 const WAYS_ICE_LAKE: usize = 12;
 
 /// Orders streaming stores before everything that follows.
@@ -24,20 +24,20 @@ pub(crate) fn fetch(line: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
 }
 
-/// The processors whose memory was measured. Any other is taken for the one that is most like it.
+/// The processors whose memory was measured. Any other is treated like the most similar one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Intel and all other makers: follows all streams.
+    /// Any other processor, of Intel and all other makers except AMD: follows all streams.
     SapphireRapids,
     /// Intel, with AVX-512 and less than 2 MiB of second-level cache: follows all streams, and has
     /// a slow third-level cache.
     IceLake,
-    /// Of AMD, without AVX-512: follows few streams, and has 512 KiB of second-level cache.
+    /// AMD, without AVX-512: follows few streams, and has 512 KiB of second-level cache.
     Zen3,
-    /// Of AMD, with AVX-512: follows few streams, and has 1 MiB of it.
+    /// AMD, with AVX-512: follows few streams, and has 1 MiB of second-level cache.
     Zen4,
-    /// Of AMD, of family 26 or later: follows some more, if they are read in an order that does not
-    /// mislead it.
+    /// AMD, family 26 or later: follows some more streams, if they are read in an order that its
+    /// prefetcher recognizes.
     Zen5,
 }
 
@@ -52,7 +52,7 @@ impl Kind {
             return kind;
         }
         static KIND: OnceLock<Kind> = OnceLock::new();
-        // Asked once: CPUID traps into a hypervisor.
+        // CPUID is executed once per process, because it traps into a hypervisor.
         *KIND.get_or_init(|| {
             let avx512 = is_x86_feature_detected!("avx512f");
             match &vendor() {
@@ -72,31 +72,31 @@ impl Kind {
 pub(super) fn few_streams() -> Option<FewStreams> {
     match Kind::of_this_processor() {
         Kind::SapphireRapids => None,
-        // No groups, but kernels for sources in its third-level cache. Larger sources are in memory
-        // and are fetched far ahead.
+        // Sources are not grouped, but there are kernels for sources in its third-level cache.
+        // Larger sources are in memory and are fetched far ahead.
         Kind::IceLake => Some(FewStreams {
             most: usize::MAX,
             ways: [WAYS_ICE_LAKE, usize::MAX],
             most_far_bytes: 10 << 20,
             ..FEW_STREAMS
         }),
-        // Doubling asks for more at once than products do: raid6:16, 1 MiB staggered, all sources
-        // at once 5, in groups 11 GB/s.
+        // Doubling makes more requests at once than products do: raid6:16 with 1 MiB staggered runs
+        // at 5 GB/s with all sources at once, and at 11 GB/s in groups.
         Kind::Zen3 => Some(FewStreams {
             most_apart_doubling: FEW_STREAMS.most,
             groups: Groups { tile_bytes: 16 * 1024, ..FEW_STREAMS.groups },
             ..FEW_STREAMS
         }),
         Kind::Zen4 => Some(FEW_STREAMS),
-        // Streams that begin apart need no groups. Kernels for far streams gain from the
-        // first-level cache on.
+        // Streams that begin at different offsets of a page need no groups. Kernels for far streams
+        // are faster for all sources beyond the first-level cache.
         Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, most_far: 13, far_bytes: 0, ..FEW_STREAMS }),
     }
 }
 
-/// The footprint above which outputs are stored past the cache under `Stores::Auto`: the largest
-/// second-level cache of our machines, or that of this one if stores to its third-level cache are
-/// as slow as to memory.
+/// The footprint above which outputs are stored past the cache under `Stores::Auto`. It is the
+/// largest second-level cache of the measured machines, or that of this processor if stores to its
+/// third-level cache are as slow as to memory.
 pub(crate) fn streaming_footprint_bytes() -> usize {
     match Kind::of_this_processor() {
         Kind::IceLake => 5 << 18,
@@ -116,8 +116,8 @@ fn vendor() -> [u8; 12] {
     vendor
 }
 
-/// Which generation of its maker's processors this is. Source: Intel SDM and AMD APM volume 3,
-/// CPUID leaf 1.
+/// Returns the family number of the processor. Source: Intel SDM and AMD APM volume 3, CPUID leaf
+/// 1.
 #[allow(unused_unsafe, reason = "as above")]
 fn family() -> u32 {
     // SAFETY: as above.
@@ -141,8 +141,8 @@ fn second_level_cache_bytes() -> usize {
     })
 }
 
-/// Does work that counts bits with the instructions for it, if the machine has them. Only inlined
-/// code has them: loops, not iterators.
+/// Runs work that counts bits with the instructions for it, if the machine has them. Only inlined
+/// code uses them: loops, not iterators.
 #[inline]
 pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
     #[target_feature(enable = "popcnt,bmi1,bmi2")]
@@ -152,7 +152,7 @@ pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
     let has_them = is_x86_feature_detected!("popcnt")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2");
-    // SAFETY: the machine has them.
+    // SAFETY: the machine has the instructions.
     if has_them { unsafe { with_instructions(work) } } else { work() }
 }
 
@@ -167,14 +167,14 @@ pub(crate) mod tests {
         pub(super) static TAKEN_FOR: Cell<Option<Kind>> = const { Cell::new(None) };
     }
 
-    /// Does something on each kind of processor.
+    /// Runs a function as if on each kind of processor.
     pub(crate) fn on_each(mut each: impl FnMut()) {
         for kind in Kind::ALL {
             on(kind, &mut each);
         }
     }
 
-    /// Does something on a kind of processor.
+    /// Runs a function as if on a kind of processor.
     pub(crate) fn on<T>(kind: Kind, something: impl FnOnce() -> T) -> T {
         TAKEN_FOR.set(Some(kind));
         let done = something();
@@ -194,7 +194,7 @@ pub(crate) mod tests {
         assert_eq!(named("cpu family"), super::family().to_string());
         if super::vendor() == *b"GenuineIntel" {
             let l2 = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size");
-            // Some virtual machines do not say.
+            // Some virtual machines do not report it.
             if let Ok(l2) = l2 {
                 assert_eq!(l2.trim(), format!("{}K", super::second_level_cache_bytes() / 1024));
             }

@@ -1,4 +1,5 @@
-//! Loads and stores of 32-byte columns whose last one may be short: AVX2 has no byte masks.
+//! Loads and stores of 32-byte columns of which the last one may be short, since AVX2 has no byte
+//! masks.
 
 use std::arch::x86_64::*;
 
@@ -8,7 +9,7 @@ use super::forms::{fetched_ahead_bytes, is_past};
 const VECTOR: usize = 32;
 
 /// Loads C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros. May
-/// prefetch later ones.
+/// prefetch later columns.
 ///
 /// # Safety
 ///
@@ -28,7 +29,7 @@ pub(super) unsafe fn load<const C: usize, const STORES: u8>(
     columns
 }
 
-/// Column c of C from `pointer`, as [`load`].
+/// Loads column c of C from `pointer`, like [`load`].
 ///
 /// # Safety
 ///
@@ -58,7 +59,7 @@ pub(super) unsafe fn load_column<const C: usize, const STORES: u8>(
     }
 }
 
-/// Stores C columns at `pointer + at`; if C is 1, the first `live` bytes of it.
+/// Stores C columns at `pointer + at`; if C is 1, only its first `live` bytes.
 ///
 /// # Safety
 ///

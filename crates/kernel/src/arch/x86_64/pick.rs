@@ -1,7 +1,7 @@
 //! Macros that pick a kernel by the shape of its sums or its system.
 
-/// Picks the `dot` of a module that stores in a given way, with a number of columns for each number
-/// of outputs; `None` for numbers that are not listed.
+/// Picks the `dot` of a module for a way of storing, with the number of columns for each number of
+/// outputs. `None` for numbers of outputs that are not listed.
 macro_rules! pick_dot {
     ($shape:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
         match ($shape.outputs, $shape.ones) {

@@ -1,14 +1,15 @@
-//! The code of [`crate::code::braid`] and of [`crate::code::straight`]: AVX2 or AVX-512, assembled
-//! for each program once it is worth it.
+//! The machine code of [`crate::code::braid`] and of [`crate::code::straight`], with AVX2 or
+//! AVX-512. It is assembled for each program after some use.
 //!
-//! A straight line names each instruction; it has code for columns of packets only. In a braid,
-//! held sum j is in registers 2j and 2j + 1; the last four are the swept sum and the source, and
-//! later sums of rows in turn. Places are known while the code is made. Empty cells have no code, a
-//! column or a row starts with its first load, and a sum still in a register is not loaded again.
-//! Rows that are finished late wait in registers that no column needs, or else in slots.
+//! A straight line defines each instruction; it has code only for columns of packets. In a braid,
+//! held sum j is in registers 2j and 2j + 1. The last four registers are for the swept sum and the
+//! source, and later for sums of rows in turn. Places are constants in the code. Empty cells have
+//! no code, a column or a row starts with its first load, and a sum that is still in a register is
+//! not loaded again. Rows that are finished late wait in registers that no column needs, or in
+//! slots.
 //!
 //! If the system forbids execution of written memory (SELinux without `execmem`,
-//! `MemoryDenyWriteExecute` of systemd), there is no code, and [`crate::xor_rows`] do the work.
+//! `MemoryDenyWriteExecute` of systemd), there is no code, and [`crate::xor_rows`] is used.
 
 use super::ahead::{AHEAD_MOST, Ahead, Fetch, Spread, fetched, fetched_into};
 use super::assembler::{Assembler, CODE_ALIGN_BYTES, Columns, Entry, Group, PacketEntry, Slice, Tile};
@@ -21,7 +22,7 @@ use crate::code::straight::{OPS_MOST, Op, Straight};
 use crate::packets::Packets;
 use crate::scratch::with_scratch;
 
-/// The pairs that no column has: of the row, and of the source.
+/// Returns the register pairs that no column uses: that of the row, and that of the source.
 fn own_pairs(vectors: Vectors) -> [Group; 2] {
     [pair_of(vectors.held_most()), pair_of(vectors.held_most() + 1)]
 }
@@ -34,7 +35,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The buffers in use, ascending.
+    /// Returns the buffers in use, ascending.
     pub(super) fn buffers(self) -> &'a [usize] {
         match self {
             Form::Braid(braid) => &braid.buffers,
@@ -50,10 +51,10 @@ impl<'a> Form<'a> {
         slots * self.slice().bytes()
     }
 
-    /// The slice of code that streams columns of packets: whole lines, if its own is less and that
-    /// is not too much code. Where each half of a line goes past the cache on its own, the second
-    /// comes when the first has left. Zen 3, bit matrices of w = 4, 1 MiB, encode: 0.65 of the
-    /// limit stored to the cache, 0.96 past it by lines.
+    /// Returns the slice of code that streams columns of packets: a whole line, if the usual slice
+    /// is less and the code does not become too long. If the halves of a line are stored past the
+    /// cache separately, the first has left before the second comes. Zen 3, bit matrices of w = 4,
+    /// 1 MiB, encode: 0.65 of the limit with stores to the cache, 0.96 past it by whole lines.
     pub(super) fn streaming_slice(self, columns: &Columns) -> Slice {
         let own = self.slice();
         match self {
@@ -68,7 +69,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// As `slots_bytes`, for such slices.
+    /// Returns the bytes of slots for code with this slice.
     pub(super) fn streaming_slots_bytes(self, slice: Slice) -> usize {
         match self {
             Form::Straight(straight) if slice != self.slice() => {
@@ -78,7 +79,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Buffers that it writes, by their numbers in `buffers`.
+    /// Returns the buffers that the code writes, as indices in `buffers`.
     pub(super) fn targets(self) -> Vec<usize> {
         match self {
             Form::Braid(braid) => braid.targets(),
@@ -95,17 +96,17 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Functions that do the same: one that stores to the cache, and one that stores past it.
+/// Two functions with the same results: one stores to the cache, the other past it.
 #[derive(Debug)]
 struct Functions {
     code: Executable,
-    /// Where the one that stores past the cache begins; the other begins at 0.
+    /// The offset of the function that stores past the cache; the other one is at 0.
     streaming: usize,
 }
 
 impl Functions {
-    /// Returns `None` if the system gives no executable memory, or the process has its most pieces
-    /// of code.
+    /// Returns `None` if the system gives no executable memory, or if the process has the most
+    /// pieces of code already.
     fn new(mut storing: Vec<u8>, streaming: Vec<u8>) -> Option<Functions> {
         let second = storing.len().next_multiple_of(CODE_ALIGN_BYTES);
         storing.resize(second, 0xcc); // int3
@@ -118,22 +119,23 @@ impl Functions {
     }
 }
 
-/// A braid as functions of its own.
+/// The functions of a braid, for separate buffers.
 #[derive(Debug)]
 pub(crate) struct Code {
     functions: Functions,
-    /// The buffers whose pointers they take.
+    /// The buffers whose pointers the functions take.
     buffers: Vec<usize>,
-    /// Buffers that are fetched ahead, for a tile.
+    /// The buffers that are fetched ahead, for one tile.
     ahead: Vec<usize>,
-    /// Buffers that may be stored past the cache.
+    /// The buffers that may be stored past the cache.
     last: Vec<usize>,
     slots_bytes: usize,
     slice_bytes: usize,
 }
 
 impl Code {
-    /// `None` as [`Functions::new`]. The machine must have AVX2, or AVX-512 F for such vectors.
+    /// Compiles a braid; `None` as [`Functions::new`]. The machine must have AVX2, or AVX-512 F for
+    /// such vectors.
     pub(crate) fn new(braid: &Braid) -> Option<Code> {
         let form = Form::Braid(braid);
         let (tile, ahead) = fetched(braid);
@@ -148,14 +150,14 @@ impl Code {
         })
     }
 
-    /// Bytes of each buffer that it takes at least.
+    /// Returns the least length of a buffer in bytes.
     pub(crate) fn slice_bytes(&self) -> usize {
         self.slice_bytes
     }
 
-    /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the
-    /// one before it: its work is done twice with the same result, because a slice writes each
-    /// place before it reads it.
+    /// Runs the braid on `len` bytes of every buffer. The last slice may overlap the one before it.
+    /// Repeating the work gives the same result, because a slice writes each place before it reads
+    /// it.
     ///
     /// # Safety
     ///
@@ -192,18 +194,18 @@ impl Code {
     }
 }
 
-/// Sums as functions for columns of packets.
+/// The functions of sums, for columns of packets.
 #[derive(Debug)]
 pub(crate) struct PacketCode {
     functions: Functions,
-    /// The columns whose pointers they take.
+    /// The columns whose pointers the functions take.
     columns: Vec<usize>,
     slots_bytes: usize,
 }
 
 impl PacketCode {
-    /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that
-    /// an instruction does not reach its last buffer.
+    /// Compiles a form. `None` as [`Code::new`], and also if packets are not whole slices, or if a
+    /// column is so long that an instruction cannot address its last buffer.
     pub(crate) fn new(form: Form, packets: &Packets) -> Option<PacketCode> {
         if !packets.bytes().is_multiple_of(form.slice().bytes()) {
             return None;
@@ -228,7 +230,7 @@ impl PacketCode {
         Some(PacketCode { functions, columns, slots_bytes })
     }
 
-    /// Computes the sums on `groups` packets of every buffer.
+    /// Computes the sums for `groups` packets of every buffer.
     ///
     /// # Safety
     ///
@@ -255,15 +257,15 @@ impl PacketCode {
     }
 }
 
-/// Bytes of a column from one packet of each of its buffers, at most: this and some packets ahead
-/// are within reach of a displacement.
+/// The most bytes of one packet of each buffer of a column: a displacement can address these and
+/// some packets ahead.
 const GROUP_BYTES_MOST: usize = i32::MAX as usize / (3 + AHEAD_MOST);
 
 fn pair_of(column: usize) -> Group {
     2 * column as Group
 }
 
-/// The machine code of a braid for buffers that are anywhere, which streams if there are tiles.
+/// Returns the machine code of a braid for separate buffers; it streams if there is a tile.
 fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
     let form = Form::Braid(braid);
     let spread = |tile: &Tile| Spread::new(tile.of_slice, form.terms());
@@ -271,7 +273,7 @@ fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
     assembled(form, Assembler::new(form.slice(), tile.as_ref()), streams)
 }
 
-/// The machine code of a form for columns of packets, which streams if it fetches.
+/// Returns the machine code of a form for columns of packets; it streams if it fetches ahead.
 fn assemble_columns(form: Form, slice: Slice, columns: &Columns, ahead: Option<Ahead>) -> Vec<u8> {
     let columns = Columns { fetch_step: ahead.as_ref().map(|ahead| ahead.step), ..columns.clone() };
     let terms = form.terms() * usize::from(slice.count / form.slice().count);
@@ -282,7 +284,7 @@ fn assemble_columns(form: Form, slice: Slice, columns: &Columns, ahead: Option<A
     assembled(form, Assembler::of_columns(slice, columns), streams)
 }
 
-/// As [`assemble_columns`], to stream.
+/// Works like [`assemble_columns`], for code that streams.
 fn assemble_streaming(form: Form, columns: &Columns) -> Vec<u8> {
     let slice = form.streaming_slice(columns);
     let ahead = Ahead::new(form, slice, columns, Kind::of_this_processor());
@@ -298,10 +300,11 @@ fn assembled(form: Form, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
 
 fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fetch>) -> Vec<u8> {
     let halves = code.slice().count;
-    // Not where slices are no whole lines, of which the rest would come too late.
+    // Results go past the cache only if slices are whole lines; otherwise the rest of a line would
+    // come too late.
     let stores_past = streams.is_some() && code.slice().bytes().is_multiple_of(LINE);
-    // Where a slice has two vectors, the results of the first wait in slots past the line's own,
-    // and are read there.
+    // If the line runs once for each of two vectors, its results wait in slots after its other
+    // slots, and later steps read them there.
     let waiting = if halves > 1 { straight.targets() } else { Vec::new() };
     let slot_of = |buffer: usize| waiting.iter().position(|&target| target == buffer);
     let place = |place: Place| match place {
@@ -330,7 +333,7 @@ fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fe
             }
         }
     }
-    // Line by line. No register is in use any more.
+    // Stores the waiting results, line by line. No register is in use any more.
     for (slot, &buffer) in waiting.iter().enumerate() {
         for half in 0..halves {
             code.take_half(half);
@@ -348,8 +351,8 @@ fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fe
 fn braided(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
     let [row_pair, read_pair] = own_pairs(braid.vectors);
     let mut sums = Sums { row: row_pair, read: read_pair, code, streams, kept: Vec::new() };
-    // Pairs that no batch has columns for: rows may wait there. Beside several batches there are
-    // none, for the last is full.
+    // Register pairs that no batch uses for columns: rows may wait there. With several batches
+    // there are none, because the last batch is full.
     let columns = braid.batches.iter().map(|batch| batch.starts.len()).max().unwrap_or(0);
     let mut free = (columns..).map(pair_of).take_while(|&pair| pair < row_pair).peekable();
     for batch in &braid.batches {
@@ -395,25 +398,26 @@ fn braided(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
     sums.code.finished()
 }
 
-/// Code in the making, and the content of registers while it runs.
+/// Code that is being emitted, with the content of registers at this point.
 struct Sums {
     code: Assembler,
     /// The fetches of streaming code.
     streams: Option<Fetch>,
-    /// Sums by their places: of columns to the end, of rows until their pair is taken again.
+    /// Places whose content is also in a register pair: for columns to the end, for rows until the
+    /// pair is used again.
     kept: Vec<(Place, Group)>,
-    /// The pairs of the row and of the source.
+    /// The register pairs of the row and of the source.
     row: Group,
     read: Group,
 }
 
 impl Sums {
-    /// Emits the fetches due before a term is read.
+    /// Emits the fetches that come before the next term.
     fn fetch(&mut self) {
         self.streams.iter_mut().for_each(|streams| streams.before_a_term(&mut self.code));
     }
 
-    /// Stores a pair. Other pairs no longer hold the content of the place.
+    /// Emits a store of a pair. Other pairs then no longer have the content of the place.
     fn store(&mut self, from: Group, to: Target) {
         self.kept.retain(|kept| kept.0 != to.place);
         match to.is_last && self.streams.is_some() {
@@ -422,7 +426,8 @@ impl Sums {
         }
     }
 
-    /// A pair as the sum of one, if any, and a term, from wherever it is.
+    /// Emits: a pair becomes the sum of another pair, if any, and a term, which is read from a
+    /// register if it is in one.
     fn add(&mut self, to: Group, other: Option<Group>, term: Place) {
         let kept = self.kept.iter().find(|kept| kept.0 == term).map(|kept| kept.1);
         match (kept, other) {
@@ -432,21 +437,22 @@ impl Sums {
         }
     }
 
-    /// Notes that only this pair holds the content of a place: a row that is not an output goes
-    /// back to the slot where it waited.
+    /// Records that only this pair has the content of a place. A place can get new content: a row
+    /// that is not an output goes back to the slot in which it waited.
     fn keep(&mut self, place: Place, pair: Group) {
         self.kept.retain(|kept| kept.0 != place);
         self.kept.push((place, pair));
     }
 
-    /// Leaves the sum of a row in the pair of the row, and adds its cells to their columns. The
-    /// first source stays in the register into which it is read.
+    /// Emits a sweep: leaves the sum of a row in the pair of the row, and adds its cells to their
+    /// columns. The first source stays in the register into which it is read.
     fn sweep(&mut self, row: &Row, held: &mut [bool]) {
         let (row_pair, read_pair) = (self.row, self.read);
         let mut has_sum = false;
         for &term in &row.plain {
             self.fetch();
-            // The reads of a row are not kept yet: rows of several batches wait in slots.
+            // The terms of a row are never in registers already: rows of several batches wait in
+            // slots.
             self.code.sum(row_pair, has_sum.then_some(row_pair), term);
             has_sum = true;
         }
@@ -473,7 +479,7 @@ impl Sums {
         row.forwards.iter().for_each(|&j| self.add_or_copy(&mut held[j], pair_of(j), row_pair));
     }
 
-    /// Adds to a pair that holds something, or makes it hold the other.
+    /// Emits an addition to a pair, or a copy if the pair is still empty.
     fn add_or_copy(&mut self, holds: &mut bool, to: Group, from: Group) {
         match *holds {
             true => self.code.sum_of(to, to, from),

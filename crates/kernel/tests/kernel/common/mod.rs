@@ -3,12 +3,12 @@
 
 use pantile_kernel::Step;
 
-/// A buffer as the plain sum of others.
+/// Returns a step that sets a buffer to the plain sum of others.
 pub fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
     Step { target, terms: terms.into_iter().map(|buffer| (buffer, 1)).collect() }
 }
 
-/// Two periods of the painting: each period begins somewhere in the first.
+/// Two periods of the painted pattern, so that a whole period starts at each offset of the first.
 const PERIODS: [u8; 2 * 251] = {
     let mut periods = [0; 2 * 251];
     let mut i = 0;
@@ -19,23 +19,23 @@ const PERIODS: [u8; 2 * 251] = {
     periods
 };
 
-/// Paints bytes with period 251, the first as byte `at` of the painting. A period at a time,
-/// because painting takes most of the time of these tests.
+/// Fills bytes with a pattern of period 251, starting with byte `at` of the pattern. It copies
+/// whole periods, because painting takes most of the time of these tests.
 pub fn paint(bytes: &mut [u8], at: usize) {
     for part in bytes.chunks_mut(251) {
         part.copy_from_slice(&PERIODS[at % 251..][..part.len()]);
     }
 }
 
-/// The first byte that is not as [`paint`] paints it.
+/// Returns the offset of the first byte that differs from the pattern of [`paint`].
 pub fn first_unpainted(bytes: &[u8], at: usize) -> Option<usize> {
     let is_painted = |part: &[u8]| *part == PERIODS[at % 251..][..part.len()];
     let period = bytes.chunks(251).position(|part| !is_painted(part))? * 251;
     (period..bytes.len()).find(|i| bytes[*i] != ((i + at) % 251) as u8)
 }
 
-/// The zig-zag of a double recovery: row and column sums of a square in turn, each with the one
-/// before. The buffers, and the steps.
+/// Returns the number of buffers and the steps of a zig-zag, as in a double recovery. It has row
+/// and column sums of a square in turn, where each also adds the sum before it.
 pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     let data = side * side;
     let steps = (0..links)
@@ -47,12 +47,12 @@ pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     (data + links, steps)
 }
 
-/// Returns a number from the environment, for runs with more cases or other ones.
+/// Returns a number from the environment, for runs with more or other cases.
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// A small generator with a printed seed (SplitMix64; Steele, Lea and Flood 2014).
+/// A small random generator with a printed seed (SplitMix64; Steele, Lea and Flood 2014).
 pub struct Random(pub u64);
 
 impl Random {
@@ -69,8 +69,8 @@ impl Random {
     }
 }
 
-/// Sums of the rows and of the columns of a grid with holes, each with buffers of its own and with
-/// results before it, for which every program gets new code.
+/// Returns sums of the rows and columns of a grid with holes. Each sum also has separate buffers
+/// and earlier results. Every program is different, so it gets new code.
 pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     let most = [15, 32][random.below(2)];
     let (rows, columns) = (1 + random.below(20), 1 + random.below(most));
@@ -88,7 +88,7 @@ pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
         sum.extend(buffers..buffers + extra);
         buffers += extra;
     }
-    // In any order, so that rows need columns and columns rows.
+    // The sums are shuffled, so that rows need columns and columns need rows.
     for i in (1..sums.len()).rev() {
         sums.swap(i, random.below(i + 1));
     }
@@ -96,7 +96,7 @@ pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     let mut steps = Vec::new();
     for (i, mut terms) in sums.into_iter().enumerate() {
         for _ in 0..links.min(i) {
-            // The one before more often than others.
+            // The sum just before is chosen more often than others.
             terms.push(first + if random.below(3) > 0 { i - 1 } else { random.below(i) });
         }
         terms.sort_unstable();
@@ -106,7 +106,7 @@ pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     (first + steps.len(), steps)
 }
 
-/// Sums of many buffers each, with large common parts, and of results before them, as in bit
+/// Returns sums of many buffers each, with large common parts and with earlier results, as in bit
 /// matrices.
 pub fn random_bits(random: &mut Random) -> (usize, Vec<Step>) {
     let (buffers, sums) = (1 + random.below(90), 2 + random.below(40));
@@ -125,7 +125,7 @@ pub fn random_bits(random: &mut Random) -> (usize, Vec<Step>) {
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod system {
     //! Declared here rather than through the libc crate: functions whose C signatures POSIX fixes,
-    //! and numbers of Linux.
+    //! and constants of Linux.
 
     use std::ffi::{c_int, c_void};
 

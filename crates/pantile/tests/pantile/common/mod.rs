@@ -4,7 +4,7 @@
 use pantile::code::families;
 use pantile::{Code, Codec};
 
-/// A small generator, so that a failing case is named by its seed alone.
+/// A small random generator, so that a seed identifies a failing case.
 pub struct Random(pub u64);
 
 impl Random {
@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// A stripe with painted data: no two cells alike, no byte run of zeros.
+/// Returns an encoded stripe whose data cells have different byte patterns.
 pub fn painted(codec: &Codec, len: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Random(seed);
     let mut cells = vec![vec![0u8; len]; codec.code().cell_count()];
@@ -66,8 +66,8 @@ pub fn subsets(n: usize, size: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// The text of a code file with random shape and random equations: some XOR, some dense, some with
-/// free equations.
+/// The text of a code file with random shape and random equations: some codes of XORs, some dense,
+/// some with free equations.
 pub fn random_code_file(seed: u64) -> String {
     let mut random = Random(seed.wrapping_mul(0x1234_5678_9abc_def1));
     let columns = random.between(2, 8);
@@ -106,7 +106,8 @@ pub fn random_code_file(seed: u64) -> String {
     text
 }
 
-/// Every example and every small code of every family, and random code files.
+/// Returns every example and every small code of every family, and codes of `random` random code
+/// files.
 pub fn all_codes(random: u64) -> Vec<Code> {
     let specs = families().iter().flat_map(|family| family.examples.iter().chain(family.small));
     let named = specs.map(|spec| Code::parse(spec).unwrap_or_else(|e| panic!("{spec}: {e}")));

@@ -1,4 +1,4 @@
-//! Additive FFTs, and networks of them, of AVX2 with GFNI.
+//! Additive FFTs, and networks of them, with AVX2 and GFNI.
 
 use super::*;
 use crate::arch::common::fft::{ROWS, ROWS_AND_LEFT, STATES_ALONE, VALUES};
@@ -7,7 +7,7 @@ use crate::arch::x86_64::partial::{load, store};
 use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 
-/// Columns of a visit of an additive FFT of four points, and of eight.
+/// The columns of a visit of an additive FFT, for four points and for eight.
 const FFT_COLUMNS: [usize; 2] = [2, 2];
 
 impl FftEngine for Avx2Gfni {

@@ -1,4 +1,4 @@
-//! Additive FFTs, and networks of them, of AVX-512 with GFNI.
+//! Additive FFTs, and networks of them, with AVX-512 and GFNI.
 
 use super::*;
 use crate::arch::common::fft::{ROWS, ROWS_AND_LEFT, STATES_ALONE, VALUES};
@@ -6,7 +6,7 @@ use crate::arch::common::network::{TO_BUFFERS, TO_PAST, TO_SLOTS, is_first};
 use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 
-/// Columns of a visit of an additive FFT of four points, and of eight.
+/// The columns of a visit of an additive FFT, for four points and for eight.
 const FFT_COLUMNS: [usize; 2] = [4, 2];
 
 impl FftEngine for Avx512Gfni {
@@ -19,8 +19,8 @@ impl FftEngine for Avx512Gfni {
         }
     }
 
-    /// On Ice Lake as other kernels: staggered chunks of 64 KiB of 12 and 16 columns gain 10 % and
-    /// more.
+    /// Uses the kernel for far columns on Ice Lake, like other kernels: staggered chunks of 64 KiB
+    /// of 12 and 16 columns gain 10 % and more.
     fn far_fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::IceLake, true) => pick_fft!(points, finish, PAST_LATER by FFT_COLUMNS),

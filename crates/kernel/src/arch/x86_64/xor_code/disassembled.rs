@@ -1,8 +1,8 @@
-//! Code of the assembler, read by a disassembler that shares nothing with it (iced-x86), and
-//! carried out on sets of buffers: each sum must come out, and no other place may be written.
+//! Tests of the assembler's code: an independent disassembler (iced-x86) decodes it, and it is
+//! simulated on sets of buffers. Each sum must be right, and no other place may be written.
 //!
-//! Code is run from its first instruction to its last for one slice of one group, so no jump is
-//! taken. A vector is a set: the vectors of buffers whose sum it is.
+//! Code runs from its first instruction to its last for one slice of one group, so no jump is
+//! taken. The value of a vector is the set of those vectors of buffers whose sum it is.
 
 use super::*;
 use crate::sum_graph::tests::{dense, evaluated, steps};
@@ -10,19 +10,19 @@ use crate::sums::SharedSums;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A buffer by its place, and how many bytes from its beginning.
+/// A vector of a buffer: the index of the buffer, and the offset in bytes.
 type Whose = (usize, i64);
 
-/// The content of a general register or of a place of the stack.
+/// The content of a general register or of a place on the stack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
-    /// The pointers to the buffers, or to the columns.
+    /// The table of pointers to the buffers or columns.
     Table,
     Slots,
-    /// A position in a buffer, or a column, in bytes.
+    /// A pointer into a buffer or column, at an offset in bytes.
     In(usize, i64),
     Number(i64),
-    /// A value of no meaning for the sums.
+    /// A value that does not affect the sums.
     Other,
 }
 
@@ -31,7 +31,7 @@ struct Machine {
     general: HashMap<Register, Value>,
     vectors: HashMap<usize, BTreeSet<Whose>>,
     stack: Vec<Value>,
-    /// The stored vectors, in buffers or columns and in slots.
+    /// The vectors that were stored, in buffers or columns and in slots.
     buffers: BTreeMap<Whose, BTreeSet<Whose>>,
     slots: BTreeMap<i64, BTreeSet<Whose>>,
     slots_bytes: i64,
@@ -42,7 +42,7 @@ impl Machine {
         self.general.get(&register.full_register()).copied().unwrap_or(Value::Other)
     }
 
-    /// The base of an operand in memory and the bytes from it.
+    /// Returns the base of an operand in memory, and the offset from it in bytes.
     fn address(&self, it: &Instruction) -> (Value, i64) {
         let index = match it.memory_index() {
             Register::None => 0,
@@ -58,7 +58,7 @@ impl Machine {
         self.stack.len() - 1 - it.memory_displacement64() as usize / 8
     }
 
-    /// A vector that is read.
+    /// Returns the vector that an instruction reads.
     fn read(&self, it: &Instruction, operand: u32) -> BTreeSet<Whose> {
         if it.op_kind(operand) == OpKind::Register {
             return self.vectors[&it.op_register(operand).number()].clone();
@@ -88,7 +88,7 @@ impl Machine {
         }
     }
 
-    /// A general register, or a place of the stack, that an instruction leaves.
+    /// Sets the general register, or the place on the stack, that an instruction writes.
     fn set(&mut self, it: &Instruction, value: Value) {
         match it.op_kind(0) {
             OpKind::Register => drop(self.general.insert(it.op_register(0).full_register(), value)),
@@ -166,7 +166,7 @@ impl Machine {
     }
 }
 
-/// Instructions, each decoded from where the one before ends, to the end of the code.
+/// Decodes the whole code, each instruction from the end of the one before.
 fn decoded(code: &[u8]) -> Vec<Instruction> {
     let instructions: Vec<Instruction> = Decoder::new(64, code, DecoderOptions::NONE).iter().collect();
     assert!(instructions.iter().all(|it| !it.is_invalid()), "all bytes are instructions");
@@ -179,8 +179,9 @@ fn decoded(code: &[u8]) -> Vec<Instruction> {
     instructions
 }
 
-/// Checks that code makes the sums of some steps, for one slice, and has no other stores. `cells`
-/// has, for each buffer in use, its buffer or column in the table, and its byte there.
+/// Checks that code computes the sums of some steps for one slice, and makes no other stores.
+/// `cells` has, for each buffer in use, the index in the table of its buffer or column, and its
+/// offset there.
 fn check(
     steps: &[(usize, Vec<usize>)],
     form: Form,
@@ -206,7 +207,8 @@ fn check(
     assert_eq!(machine.buffers, wanted);
 }
 
-/// Programs of few sums and of many, sparse and dense, that need one another and that do not.
+/// Returns programs of few and of many sums, sparse and dense, with and without sums that need
+/// other sums.
 fn corpus() -> Vec<Vec<(usize, Vec<usize>)>> {
     use crate::code::braid::tests::zig_zag;
     let zig_zags = [(2, 4), (5, 9), (13, 26), (15, 30), (23, 46)].map(|(n, links)| zig_zag(n, links));
@@ -242,7 +244,8 @@ fn a_disassembler_finds_the_sums_in_columns_and_nothing_else() {
         let sums = SharedSums::new(steps);
         let (braid, straight) = (Braid::new(&sums, vectors), Straight::new(&sums, vectors));
         let forms = [braid.as_ref().map(Form::Braid), straight.as_ref().map(Form::Straight)];
-        // One column of all, two, so many that some are on the stack, and one for each buffer.
+        // All buffers in one column, in two, in so many that some are on the stack, and one column
+        // for each buffer.
         for (form, count) in
             forms.into_iter().flatten().flat_map(|form| [1, 2, 17, usize::MAX].map(|count| (form, count)))
         {
