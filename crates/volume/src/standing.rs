@@ -365,6 +365,16 @@ mod tests {
         assert_eq!(with(Some(5), 9), Margin { log_any_more: Some(5), ..stripes });
     }
 
+    /// Sets of five of 40 devices, and of four of 39, are too many to try.
+    #[test]
+    fn a_margin_beyond_the_search_is_not_promised() {
+        let wide = bearing("rs:36+4", Placement::ROTATED);
+        for (lost, any_more) in [(&[][..], 4), (&[7], 3)] {
+            let margin = margin(&wide, &standing(lost));
+            assert_eq!((margin.any_more, margin.next), (any_more, None));
+        }
+    }
+
     /// In codes with thousands of elements fatal sets are known without an elimination, and counts
     /// that take billions of products are not made.
     #[test]

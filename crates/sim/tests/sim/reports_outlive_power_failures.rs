@@ -3,7 +3,7 @@
 
 use crate::real::hand::Hand;
 use crate::real::{Shape, usual};
-use pantile_sim::{Ask, Data, Engine, Told};
+use pantile_sim::{Ask, Data, Engine, Lie, Told};
 use pantile_volume::{
     Action, DeviceBlock, DeviceState, Event, EventKind, Found, Reason, Scrub, Slot, Status, UserBlock,
 };
@@ -299,6 +299,48 @@ fn no_device_is_blamed_for_a_row_of_the_log_that_was_written_again_while_it_was_
             hand.world.perform(action).expect("no rule is broken");
         }
         assert_eq!(hand.rest(None), Some(Told::Blocks(vec![Some([2; 16])])), "{code}");
+        for device in status(&hand).devices {
+            assert_eq!((device.counts.checksum_errors, device.known.checksum_errors), (0, 0), "{code}");
+        }
+    }
+}
+
+/// The log has two rows, and frees one while a scrub is still reading it.
+#[test]
+fn no_device_is_blamed_for_a_row_of_the_log_that_was_written_again_while_it_was_scrubbed() {
+    for code in CODES {
+        let mut hand = Hand::new(&Shape { log_rows: 2, ..usual(code) });
+        hand.fill(1);
+        let write = |at, byte| Ask::Write { first: UserBlock(at), contents: vec![[byte; 16]], durable: true };
+        hand.ask(&write(0, 2));
+        let rows = [0, 1].map(|row| hand.real.geometry.row_block(row));
+        let mut late = Vec::new();
+        let mut event = Event::Scrub(Scrub::Start { repair: false });
+        while late.is_empty() {
+            hand.volume.handle(event);
+            while let Some(action) = hand.volume.next_action() {
+                match &action {
+                    Action::Read { at, .. } if rows.contains(at) => late.push(action),
+                    _ => drop(hand.world.perform(action).expect("no rule is broken")),
+                }
+            }
+            event = match hand.world.step(Lie::Honest) {
+                Some(next) if late.is_empty() => next,
+                Some(next) => {
+                    hand.rest(Some(next));
+                    break;
+                }
+                None => break,
+            };
+        }
+        assert!(!late.is_empty(), "{code}: the scrub reads the log");
+        for at in 1..hand.real.config.user_blocks {
+            assert_eq!(hand.ask(&write(at, 3)), Told::Done, "{code}");
+        }
+        for action in late {
+            hand.world.perform(action).expect("no rule is broken");
+        }
+        hand.rest(None);
         for device in status(&hand).devices {
             assert_eq!((device.counts.checksum_errors, device.known.checksum_errors), (0, 0), "{code}");
         }
