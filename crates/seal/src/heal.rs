@@ -16,6 +16,7 @@ use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardS
 use crate::set::names::{column_of, parent, stray, stray_of};
 use crate::set::shard::{Shard, read_header};
 use crate::set::tree::Way;
+use crate::set::unhealed;
 use crate::set::verify::{Damage, Scope, scan, scan_part};
 use crate::set::window::Window;
 use crate::set::{Places, Set};
@@ -55,6 +56,8 @@ pub(crate) fn heal(
         }
     };
     let mut report = before_healing(set, found, &damage);
+    let missing = missing(set, 0..set.manifest.entries.len());
+    unhealed::record(set, &missing);
     let files = hold_back(set, files, options, &mut report);
     report.strays_removed = remove_strays(set);
     let mut columns = columns_to_write(set, &report.found, &damage);
@@ -90,9 +93,20 @@ pub(crate) fn heal(
     let linked: Vec<PathBuf> = all.iter().filter(is_linked).cloned().collect();
     crate::spread::link_others(disk, (&all, &name), &linked, progress);
     if set.manifest.mode == Mode::Beside {
-        heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
+        let done = heal_files(set, files, (&damage, rights(set, options)), &mut report, progress);
+        unhealed::record(set, &missing);
+        done?;
     }
     verdict(report)
+}
+
+/// Returns the entries among these whose originals are missing, beside their parity.
+fn missing(set: &Set<'_>, entries: impl Iterator<Item = usize>) -> Vec<usize> {
+    let is_missing = |&entry: &usize| {
+        let original = set.originals[entry].as_ref();
+        original.is_some_and(|original| original.status == FileStatus::Missing)
+    };
+    entries.filter(|_| set.manifest.mode == Mode::Beside).filter(is_missing).collect()
 }
 
 /// Repairs some originals beside their parity, but no shard.
@@ -119,8 +133,12 @@ fn heal_part(
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
     let files = set.ways(broken);
     let mut report = before_healing(set, found, &damage);
+    let missing = missing(set, chosen.iter().copied());
+    unhealed::record(set, &missing);
     let files = hold_back(set, files, options, &mut report);
-    heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
+    let done = heal_files(set, files, (&damage, rights(set, options)), &mut report, progress);
+    unhealed::record(set, &missing);
+    done?;
     verdict(report)
 }
 
@@ -285,7 +303,7 @@ fn hold_back_unmounted(
     for source in held.iter().map(source).collect::<BTreeSet<_>>() {
         let Some(like) = &like[source] else { continue };
         let reason = format!(
-            "the folder is empty and no disk is mounted there, as at {}: mount the disk, or say --yes to restore into the folder",
+            "nothing that was sealed is in the folder and no disk is mounted there, as at {}: mount the disk, or say --yes to restore into the folder",
             like.display()
         );
         report.not_healed.push(NotDone { path: crate::set::names::shown_path(&set.sources[source]), reason });

@@ -90,8 +90,10 @@ fn seal_into(
     progress: &mut dyn Progress,
 ) -> Result<SealReport, Fault> {
     *held = Some(lock(world.disk, dirs, &[])?);
-    let link = |progress: &mut dyn Progress| {
-        let dirs = spread::with_linked(world.disk, dirs, &name);
+    // A directory without a shard may be the folder of a disk that is not mounted.
+    let link = |is_sealed: bool, progress: &mut dyn Progress| {
+        let mut dirs = spread::with_linked(world.disk, dirs, &name);
+        dirs.retain(|dir| is_sealed || spread::has_shards(world.disk, dir, &name));
         if dirs.len() > 1 {
             spread::link_others(world.disk, (&dirs, &name), &dirs, progress);
         }
@@ -102,7 +104,7 @@ fn seal_into(
         SetPaths { paths: dirs.to_vec(), name: Some(name_shown), effort, records, ..SetPaths::default() };
     let opening = Opening { locked: true, ..Opening::to_write(&paths) };
     let done = if exists(world, dirs, &name)? {
-        link(progress);
+        link(false, progress);
         reseal(world, options, &opening, &given, (dirs, &name), progress)
     } else {
         let sources = naming::first(&given)?;
@@ -115,9 +117,7 @@ fn seal_into(
     let done = done.and_then(|report| {
         settle(report, || reseal(world, &again, &opening, &given, (dirs, &name), progress))
     });
-    if done.is_ok() {
-        link(progress);
-    }
+    link(done.is_ok(), progress);
     if let (Ok(report), Some(records)) = (&done, &options.records) {
         // Best effort: without a record heal asks where the originals are.
         let _ = crate::records::keep_manifest(world.disk, records, &report.stored_manifest);

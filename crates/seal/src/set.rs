@@ -18,6 +18,7 @@ mod states;
 pub(crate) mod survival;
 pub(crate) mod times;
 pub(crate) mod tree;
+pub(crate) mod unhealed;
 pub(crate) mod verify;
 pub(crate) mod window;
 

@@ -59,6 +59,11 @@ pub(crate) fn with_linked(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> Vec
     all
 }
 
+/// True for a directory with shards of the set that are no links.
+pub(crate) fn has_shards(disk: &dyn Disk, dir: &Path, name: &[u8]) -> bool {
+    named_so(disk, dir, name).iter().any(|path| disk.read_link(path).is_err())
+}
+
 /// True for a directory that has links to shards of the set.
 pub(crate) fn has_links(disk: &dyn Disk, dir: &Path, name: &[u8]) -> bool {
     named_so(disk, dir, name).iter().any(|path| disk.read_link(path).is_ok())

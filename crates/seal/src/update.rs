@@ -266,6 +266,17 @@ fn many_removed(source: &Path, emptied: Option<&Path>, (removed, of): (u64, u64)
     Fault::request(what).at(source).hint("if they were removed, say --removed-max 100% to seal without them")
 }
 
+/// Refuses a seal that would forget files that `heal` was asked to restore and did not.
+fn not_restored(dir: &PathBuf, lost: &[PathBuf]) -> Fault {
+    let count = counted(lost.len() as u64, "file", "files");
+    let what =
+        format!("{count} that 'heal' did not restore would be forgotten, such as {}", lost[0].display());
+    Fault::request(what).at(&lost[0]).hint(format!(
+        "run 'pantile heal {}' again; if that cannot restore them, or they were removed, say --removed-max 100% to seal without them",
+        words([dir])
+    ))
+}
+
 /// Refuses to forget a whole source: it is more likely not mounted than empty.
 fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<(), Fault> {
     let kept = tree.sources.iter().enumerate().filter(|(index, _)| !forgotten.contains(index));
@@ -285,21 +296,23 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
     Ok(())
 }
 
+/// The number of suspect files that a fault names.
+const SHOWN: usize = 5;
+
 /// Returns the fault of files that may be damaged or changed. The hint has the option that seals
 /// them as they are, and the command that restores the first.
 fn suspect(
     all: &[PathBuf],
     (one, several): (&str, &str),
     fact: &str,
-    (option, command): (&str, String),
+    (accept, command): (&str, String),
 ) -> Fault {
-    const SHOWN: usize = 5;
     let shown = &all[..all.len().min(SHOWN)];
     let more = if all.len() > shown.len() { ", .." } else { "" };
     let what = format!("{} {fact} ({}{more})", counted(all.len() as u64, one, several), paths(shown));
     Fault::new(FaultKind::Suspect, what)
         .at(&all[0])
-        .hint(format!("if that was changed, say {option} to seal it; if not, it is damaged: run '{command}'"))
+        .hint(format!("if that was changed, {accept}; if not, it is damaged: run '{command}'"))
 }
 
 impl Plan {
@@ -420,6 +433,17 @@ impl Plan {
         let is_gone = |entry: &&Entry| {
             !patterns.has_below(&entry.path, false) && !links.contains(&(entry.source, entry.path.as_slice()))
         };
+        if options.removed_max != FilesMax::Percent(100) {
+            let unhealed = crate::set::unhealed::recorded(set);
+            let lost: Vec<PathBuf> = gone
+                .iter()
+                .filter(|&i| unhealed.contains(i) && is_gone(&&old[*i]))
+                .map(|&i| set.original_path(i))
+                .collect();
+            if !lost.is_empty() {
+                return Err(not_restored(&set.names.dir, &lost));
+            }
+        }
         let gone: Vec<&Entry> = gone.iter().map(|&i| &old[i]).filter(is_gone).collect();
         for (index, root) in set.sources.iter().enumerate().filter(|(index, _)| !forgotten.contains(index)) {
             let is_own = |entry: &&Entry| {
@@ -430,7 +454,8 @@ impl Plan {
             let refuse = |emptied: Option<PathBuf>, removed| {
                 Err(many_removed(root, emptied.as_deref(), (removed, of)))
             };
-            if options.removed_max.is_exceeded(removed, of) {
+            let are_all = removed > 0 && removed == of && options.removed_max == FilesMax::Half;
+            if are_all || options.removed_max.is_exceeded(removed, of) {
                 return refuse(None, removed);
             }
             if options.removed_max != FilesMax::Half {
@@ -645,11 +670,16 @@ impl Plan {
             self.fresh.push(index);
         }
         if !disguised.is_empty() {
+            // A time of its own tells a changed file from rot in others, which --read-all would seal.
+            let accept = match disguised.len() {
+                1..=SHOWN => format!("run 'touch {}' and seal again", words(&disguised)),
+                _ => "say --read-all to seal all that is there".into(),
+            };
             return Err(suspect(
                 &disguised,
                 ("file holds", "files hold"),
                 "something else than was sealed, though sizes and times of modification are as they were",
-                ("--read-all", format!("pantile heal {}", words([&set.names.dir]))),
+                (&accept, format!("pantile heal {}", words([&set.names.dir]))),
             ));
         }
         if !rot_or_change.is_empty() {
@@ -657,7 +687,10 @@ impl Plan {
                 &rot_or_change,
                 ("file has", "files have"),
                 "an earlier time than was sealed, its size, and in all blocks but few its content",
-                ("--accept-changes", format!("pantile unseal {} --to as-sealed", words([&set.names.dir]))),
+                (
+                    "say --accept-changes to seal it",
+                    format!("pantile unseal {} --to as-sealed", words([&set.names.dir])),
+                ),
             ));
         }
         self.stripes = allocator.stripes;

@@ -536,6 +536,11 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             name(&report.sources_missing[0]),
             hint.heal_found(report)
         ),
+        (false, true) if !report.sources_emptied.is_empty() => format!(
+            "Verdict: damaged, and all of it can be repaired when the disk of {}, or a new one, is mounted there; then run '{}'.",
+            name(&report.sources_emptied[0]),
+            hint.heal_found(report)
+        ),
         (false, true) if !report.folders_unmounted.is_empty() => format!(
             "Verdict: damaged, and all of it can be repaired when the disk of {} is mounted; then run '{}'.",
             name(&report.folders_unmounted[0]),
@@ -672,7 +677,7 @@ fn is_on_disk(report: &VerifyReport, file: &FileReport, disk: &str) -> bool {
 }
 
 /// Returns the faults of a set, one per line.
-pub fn faults(report: &VerifyReport) -> String {
+pub fn faults(report: &VerifyReport, ignore_changes: bool) -> String {
     let mut out = String::new();
     for shard in report.shards.iter().filter(|_| !report.partial) {
         let (path, column) = (name(&shard.path), shard.column);
@@ -697,6 +702,7 @@ pub fn faults(report: &VerifyReport) -> String {
         let is_fault = match file.status {
             FileStatus::New => false,
             FileStatus::Unchanged => file.lost_blocks > 0,
+            FileStatus::Changed | FileStatus::Renamed if ignore_changes => false,
             FileStatus::Missing
             | FileStatus::Changed
             | FileStatus::Rotten

@@ -110,6 +110,9 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 /// Shortest wait for a server's answer, however little time is left.
 const ANSWER_LEAST: Duration = Duration::from_secs(1);
 
+/// The time in which a device that came back counts again: it does when a record says so.
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
+
 /// Wait for a server's answer if no time is given.
 const ANSWER_MOST: Duration = Duration::from_secs(60);
 
@@ -305,7 +308,7 @@ impl Reached {
     ) -> Result<bool, Failure> {
         interrupt::listen();
         let begun = Instant::now();
-        let (mut shown_at, mut last) = (begun, Last::default());
+        let (mut shown_at, mut last, mut lost_since) = (begun, Last::default(), None::<Instant>);
         loop {
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
             let report = match self.status_within(left.unwrap_or(ANSWER_MOST).max(ANSWER_LEAST)) {
@@ -315,7 +318,11 @@ impl Reached {
             if is_done(&report) {
                 return Ok(true);
             }
-            if !report.margin.survives {
+            lost_since = match report.margin.survives {
+                true => None,
+                false => lost_since.or_else(|| Some(Instant::now())),
+            };
+            if lost_since.is_some_and(|since| since.elapsed() >= RECORDED_WITHIN) {
                 let worst = report.wrong.first().cloned();
                 return Err(Failure::Losses(worst.unwrap_or_else(|| "the volume has failed".into())));
             }

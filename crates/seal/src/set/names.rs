@@ -11,6 +11,7 @@ pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
 pub(crate) const REPAIR: &str = ".repair";
 const VERIFIED: &str = ".verified";
+const UNHEALED: &str = ".unhealed";
 /// The name of the lock file in a directory, which exists only while a command writes there.
 pub(crate) const LOCK: &str = ".pantile.lock";
 const STRAY: &str = ".pantile-";
@@ -75,6 +76,11 @@ impl Names {
     /// Returns the path of the file with the times at which stripes were verified by shares.
     pub(crate) fn verified(&self) -> PathBuf {
         self.file(VERIFIED)
+    }
+
+    /// Returns the path of the file with the originals that `heal` did not restore.
+    pub(crate) fn unhealed(&self) -> PathBuf {
+        self.file(UNHEALED)
     }
 }
 

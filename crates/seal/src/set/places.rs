@@ -6,7 +6,7 @@
 
 use super::{Set, open_root};
 use crate::Fault;
-use crate::disk::{Access, Disk};
+use crate::disk::{Access, Disk, spelt_one_way};
 use crate::links::kernel_path;
 use crate::options::DiskAt;
 use crate::records::{Record, note, record_of};
@@ -118,6 +118,14 @@ pub(crate) fn find(
             }
         };
         found.push(path);
+    }
+    for (index, path) in found.iter().enumerate().filter(|(index, _)| named[*index]) {
+        let is_same = |other: &usize| *other != index && spelt_one_way(&found[*other]) == spelt_one_way(path);
+        if let Some(other) = (0..found.len()).find(is_same) {
+            let [one, two] = [index, other].map(|at| shown(&disk_name(&sources[at])));
+            let what = format!("{} is named as disk {one}, and disk {two} is there", path.display());
+            return Err(Fault::request(what).at(path).hint("each disk of a set has a folder of its own"));
+        }
     }
     Ok(Found { paths: found, named, places })
 }

@@ -281,6 +281,67 @@ fn a_disk_that_is_not_mounted_is_not_restored_into_its_folder() {
     assert_eq!(content(&disks[0]), before);
 }
 
+/// A new disk has a file, such as a folder of lost files; so can a bare mount point.
+#[test]
+fn a_nightly_seal_does_not_forget_a_lost_disk_of_few_files() {
+    let place = Place::new();
+    let disks = disks(&place, 3, 7);
+    seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
+    let before = content(&disks[1]);
+    fs::remove_dir_all(&disks[1]).unwrap();
+    fs::create_dir_all(disks[1].join("lost+found")).unwrap();
+    write(&disks[1].join("stray"), b"stray");
+    let night = options(&place, &disks, "raid5:3", true);
+    let refused = seal(&SealOptions { code: None, ..night.clone() }, &mut Silent).unwrap_err();
+    assert!(refused.to_string().contains("is a disk not mounted?"), "{refused}");
+    let set = SetPaths { disks: at(&disks), ..place.set() };
+    heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
+    fs::remove_file(disks[1].join("stray")).unwrap();
+    fs::remove_dir(disks[1].join("lost+found")).unwrap();
+    assert_eq!(content(&disks[1]), before);
+}
+
+#[test]
+fn a_nightly_seal_does_not_forget_what_heal_did_not_restore() {
+    let place = Place::new();
+    let disks = disks(&place, 3, 8);
+    seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
+    let before = content(&disks[1]);
+    // More is lost than one parity restores, until a part of it is back.
+    let first = |disk: &PathBuf| disk.join(&content(disk)[0].0);
+    let lost = [first(&disks[0]), first(&disks[1])];
+    let aside = place.dir.path().join("aside");
+    fs::rename(&lost[0], &aside).unwrap();
+    fs::remove_file(&lost[1]).unwrap();
+    let set = SetPaths { disks: at(&disks), ..place.set() };
+    let options_of_heal = HealOptions { set, ..Default::default() };
+    heal(&options_of_heal, &mut Silent).unwrap_err();
+    fs::rename(&aside, &lost[0]).unwrap();
+    let night = SealOptions { code: None, ..options(&place, &disks, "raid5:3", true) };
+    let refused = seal(&night, &mut Silent).unwrap_err();
+    assert!(refused.to_string().contains("that 'heal' did not restore"), "{refused}");
+    heal(&options_of_heal, &mut Silent).unwrap();
+    assert_eq!(content(&disks[1]), before);
+    seal(&night, &mut Silent).unwrap();
+    // Files that were removed since are forgotten as always.
+    fs::remove_file(&lost[1]).unwrap();
+    seal(&night, &mut Silent).unwrap();
+}
+
+#[test]
+fn a_folder_is_healed_as_one_disk_alone() {
+    let place = Place::new();
+    let disks = disks(&place, 3, 9);
+    seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
+    let before = content(&disks[2]);
+    let mut named = at(&disks);
+    named[1].path = disks[2].clone();
+    let set = SetPaths { disks: named, ..place.set() };
+    let refused = heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap_err();
+    assert!(refused.to_string().contains("a folder of its own"), "{refused}");
+    assert_eq!(content(&disks[2]), before);
+}
+
 #[test]
 fn a_source_whose_folder_is_gone_is_named_with_the_command_that_helps() {
     let place = Place::new();

@@ -147,6 +147,7 @@ fn a_seal_without_a_lost_shard_does_not_forget_its_directory() {
     fs::remove_dir_all(&spread.dirs[0]).unwrap();
     fs::create_dir(&spread.dirs[0]).unwrap();
     seal(&SealOptions { code: None, ..spread.options(&spread.sources) }, &mut Silent).unwrap_err();
+    assert!(fs::read_dir(&spread.dirs[0]).unwrap().next().is_none(), "nothing is written there");
     spread.heal(1).unwrap();
     spread.assert_spread([3, 4]);
 }

@@ -136,8 +136,7 @@ impl Examination {
         let report = result.map_err(|error| sets::failure(&error))?;
         match (self.json, self.quiet) {
             (true, _) => print_json(&Versioned::new(&report))?,
-            (false, true) if self.ignore_changes && sets::is_changed_only(&report) => {}
-            (false, true) => print(&sets::faults(&report))?,
+            (false, true) => print(&sets::faults(&report, self.ignore_changes))?,
             (false, false) => {
                 print(&format!("{}{}", sets::verification(&report, &hint, terminal), self.closing))?;
             }

@@ -427,7 +427,8 @@ fn a_nightly_check_reports_rot_and_not_edits() {
     std::os::unix::fs::FileExt::write_at(&file, b"x", 9).expect("written");
     file.set_modified(time).expect("a time");
     let run = place.run(&night);
-    assert!(run.status == 1 && run.stdout.contains("rotten"), "{}", run.stdout);
+    assert!(run.status == 1 && run.stdout.starts_with("file rotten"), "{}", run.stdout);
+    assert_eq!(run.stdout.lines().count(), 1, "{}", run.stdout);
 }
 
 #[test]
