@@ -92,10 +92,11 @@ fn seal_into(
     *held = Some(lock(world.disk, dirs, &[])?);
     // A directory without a shard may be the folder of a disk that is not mounted.
     let link = |is_sealed: bool, progress: &mut dyn Progress| {
-        let mut dirs = spread::with_linked(world.disk, dirs, &name);
-        dirs.retain(|dir| is_sealed || spread::has_shards(world.disk, dir, &name));
-        if dirs.len() > 1 {
-            spread::link_others(world.disk, (&dirs, &name), &dirs, progress);
+        let all = spread::with_linked(world.disk, dirs, &name);
+        let is_linked = |dir: &&PathBuf| is_sealed || spread::has_shards(world.disk, dir, &name);
+        let dirs: Vec<PathBuf> = all.iter().filter(is_linked).cloned().collect();
+        if all.len() > 1 {
+            spread::link_others(world.disk, (&all, &name), &dirs, progress);
         }
     };
     let (name_shown, effort) = (crate::set::names::shown(&name), options.effort);

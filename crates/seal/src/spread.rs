@@ -7,7 +7,7 @@
 use crate::disk::{Access, Disk, MetaKind, exact_now, resolve};
 use crate::links::kernel_path;
 use crate::options::Progress;
-use crate::set::names::{Names, column_of, parent, shown_path};
+use crate::set::names::{Names, column_of, parent, shown_path, temp};
 use crate::set::shard::{open_shard, read_header};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,9 +31,9 @@ pub(crate) fn link_others(
             *real = own;
         }
     }
+    all.iter().for_each(|dir| remove_idle(disk, &names(dir.clone()), &shards));
     for dir in dirs {
         let names = names(dir.clone());
-        remove_idle(disk, &names, &shards);
         let here = kernel_path(dir).unwrap_or_else(|_| dir.clone());
         let apart = shards.iter().filter(|(_, real)| parent(real) != here);
         let failed = apart.filter_map(|(&column, real)| link(disk, real, &names.shard(column)).err()).next();
@@ -95,17 +95,17 @@ pub(crate) fn named_so(disk: &dyn Disk, dir: &Path, name: &[u8]) -> Vec<PathBuf>
     files.into_iter().filter(is_named).map(|file| dir.join(file)).collect()
 }
 
-/// Removes links without a target that have the name of no present shard, if they lead to a
-/// directory with a shard of the set. That shard now has the name of another column. Other links
-/// without a target show where a lost shard belongs.
+/// Removes links that lead nowhere to shards that have other names: those of other columns, or
+/// temporary ones of a change that was cut off. The other links show where a lost shard belongs.
 fn remove_idle(disk: &dyn Disk, names: &Names, shards: &BTreeMap<usize, PathBuf>) {
-    let has_one = |path: &Path| {
-        let dir = resolve(disk, path).and_then(|to| kernel_path(&parent(&to)));
-        dir.is_ok_and(|dir| shards.values().any(|real| parent(real) == dir))
+    let has_other_name = |path: &Path| {
+        let Ok(to) = resolve(disk, path) else { return false };
+        let has_shard = |dir: PathBuf| shards.values().any(|real| parent(real) == dir);
+        disk.meta(&temp(&to)).is_ok() || kernel_path(&parent(&to)).is_ok_and(has_shard)
     };
     for path in named_so(disk, &names.dir, &names.name) {
         let is_own = shards.keys().any(|&column| names.shard(column) == path);
-        if !is_own && is_idle(disk, &path) && has_one(&path) {
+        if !is_own && is_idle(disk, &path) && has_other_name(&path) {
             let _ = disk.remove(&path);
         }
     }
