@@ -235,7 +235,8 @@ pub unsafe extern "C" fn pantile_rebuild_stream(
     checked: *mut PantileChecked,
     error: *mut PantileError,
 ) -> PantileStatus {
-    // SAFETY: the header: a codec; `column_count` descriptors twice; NULL or a place for the result.
+    // SAFETY: the header: a codec; `column_count` descriptors twice; NULL or a place for the
+    // result.
     answer(error, || unsafe {
         let (codec, check) = (codec_for(codec, element_bytes)?, check_of(check)?);
         let mut shards = files(codec.code(), shards, column_count)?;

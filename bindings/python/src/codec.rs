@@ -613,8 +613,8 @@ impl Codec {
     /// Encodes a stream to its end, stripe by stripe; the number of bytes read.
     ///
     /// ``source`` is a file object that is read, ``sinks`` has one for each column that gets its
-    /// shard. ``element_len`` is the length of a cell of a stripe, of which one is in memory; decoding
-    /// needs the same. The last stripe is filled up with zeros.
+    /// shard. ``element_len`` is the length of a cell of a stripe, of which one is in memory;
+    /// decoding needs the same. The last stripe is filled up with zeros.
     ///
     /// >>> import io
     /// >>> codec = pantile.Codec("rs:4+2")
@@ -638,9 +638,10 @@ impl Codec {
     /// Decodes the shards of a stream, ``None`` where one is lost, to ``data_len`` bytes.
     ///
     /// Shards are checked against each other before their data are written. One that is wrong is
-    /// computed from the others and named in the result; ``NotLocated`` is raised if it is not certain
-    /// which one is wrong. ``check="probable"`` takes the probable one, and ``"off"`` checks nothing
-    /// and reads only the shards that decoding needs. What a file object raises is raised.
+    /// computed from the others and named in the result; ``NotLocated`` is raised if it is not
+    /// certain which one is wrong. ``check="probable"`` takes the probable one, and ``"off"``
+    /// checks nothing and reads only the shards that decoding needs. What a file object raises is
+    /// raised.
     ///
     /// >>> import io
     /// >>> codec = pantile.Codec("rs:4+3")
@@ -673,7 +674,8 @@ impl Codec {
 
     /// Computes the shards of a stream that have a sink, lost or wrong, from the others.
     ///
-    /// ``sinks`` has a file object or ``None`` for each column. The rest is as of ``decode_stream``.
+    /// ``sinks`` has a file object or ``None`` for each column. The rest is as of
+    /// ``decode_stream``.
     #[pyo3(signature = (sources, sinks, data_len, *, element_len=65536, check="certain"))]
     fn rebuild_stream(
         &self,

@@ -180,8 +180,8 @@ impl Plan {
 
     /// Computes the cells of ``outputs``, in that order, from the content of those of ``reads``.
     ///
-    /// ``contents`` has a buffer for each of ``reads``, in that order: whole cells, or the same range
-    /// of bytes of each, which gives that range of the outputs.
+    /// ``contents`` has a buffer for each of ``reads``, in that order: whole cells, or the same
+    /// range of bytes of each, which gives that range of the outputs.
     ///
     /// >>> shards = pantile.Codec("lrc:12,2,2").encode(bytes(range(240)))
     /// >>> plan = pantile.plan("lrc:12,2,2", lost=[3])

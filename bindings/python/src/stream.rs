@@ -191,10 +191,10 @@ impl WrongColumn {
 /// Chunks as another system stores them, byte for byte: of Ceph, HDFS, ISA-L, Jerasure, klauspost
 /// or SeaweedFS.
 ///
-/// ``profile`` is a name of docs/chunks.md. ``chunk_len`` is the length of a chunk in one stripe, by
-/// default the one that the system takes. Chunks are file objects, in a list with one entry for each
-/// column. They are read and written stripe by stripe, and checked against each other as those of
-/// ``Codec.decode_stream``.
+/// ``profile`` is a name of docs/chunks.md. ``chunk_len`` is the length of a chunk in one stripe,
+/// by default the one that the system takes. Chunks are file objects, in a list with one entry for
+/// each column. They are read and written stripe by stripe, and checked against each other as those
+/// of ``Codec.decode_stream``.
 ///
 /// Where the chunks are pieces of the whole data (``chunk_len`` is ``None``), the data are a file
 /// object that can ``seek``, and are all of it.

@@ -747,8 +747,8 @@ fn zfec(mut words: Words) -> Result<Profile, CodeError> {
     words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
 }
 
-/// A storage policy of Swift, in the words of swift.conf or shorter: fragments of liberasurecode for
-/// each segment of an object, one behind the other.
+/// A storage policy of Swift, in the words of swift.conf or shorter: fragments of liberasurecode
+/// for each segment of an object, one behind the other.
 fn swift(mut words: Words) -> Result<Profile, CodeError> {
     const SEGMENT_BYTES: usize = 1 << 20;
     let bytes = words.number("ec_object_segment_size")?.unwrap_or(SEGMENT_BYTES);

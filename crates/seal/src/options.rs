@@ -94,8 +94,8 @@ pub struct SealOptions {
 /// them suggest a disk that is not mounted, or malware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilesMax {
-    /// Half of the files, or ten if that is more, but not all of a source; ten in a directory that is
-    /// empty now.
+    /// Half of the files, or ten if that is more, but not all of a source; ten in a directory that
+    /// is empty now.
     #[default]
     Half,
     /// This number.

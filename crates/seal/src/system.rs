@@ -136,8 +136,8 @@ impl SystemDisk {
         }
     }
 
-    /// As [`SystemDisk::at`], to look at what is there: the parent directory of the last path is kept,
-    /// since neighbours follow one another.
+    /// As [`SystemDisk::at`], to look at what is there: the parent directory of the last path is
+    /// kept, since neighbours follow one another.
     fn at_to_look(&self, path: &Path) -> io::Result<(Arc<OwnedFd>, OsString)> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let parent = plain(&crate::set::names::parent(path));

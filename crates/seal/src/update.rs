@@ -670,7 +670,8 @@ impl Plan {
             self.fresh.push(index);
         }
         if !disguised.is_empty() {
-            // A time of its own tells a changed file from rot in others, which --read-all would seal.
+            // A time of its own tells a changed file from rot in others, which --read-all would
+            // seal.
             let accept = match disguised.len() {
                 1..=SHOWN => format!("run 'touch {}' and seal again", words(&disguised)),
                 _ => "say --read-all to seal all that is there".into(),

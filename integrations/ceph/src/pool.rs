@@ -497,8 +497,8 @@ impl Pool {
         })
     }
 
-    /// Runs an operation on rows for chunks of words: on a part of all chunks at a time, taken apart
-    /// and put together again. Everything else it runs as it is.
+    /// Runs an operation on rows for chunks of words: on a part of all chunks at a time, taken
+    /// apart and put together again. Everything else it runs as it is.
     ///
     /// If `adds`, the old content of chunks that are written is read.
     fn in_rows(

@@ -12,17 +12,17 @@
 //!   polynomial's, so it is MDS for k + m <= 256.
 //! - `zfec`, zfec's and Tahoe-LAFS's: the same with the places 0, 1, 2, 4, 8, .. (0 and the powers
 //!   of 2), so MDS for k + m <= 256.
-//! - `par1`, PAR1's and klauspost's `WithPAR1Matrix`: (j + 1)^r. Columns 0, 1 and 2 have 1 + 2 + 3 =
-//!   0, a vanishing minor of rows 0, 1 and 3. So it is here with m <= 3: minors of powers 0, 1 and 2 do not
-//!   vanish, as below.
+//! - `par1`, PAR1's and klauspost's `WithPAR1Matrix`: (j + 1)^r. Columns 0, 1 and 2 have
+//!   1 + 2 + 3 = 0, a vanishing minor of rows 0, 1 and 3. So m is at most 3 here: minors of powers
+//!   0, 1 and 2 do not vanish, as below.
 //! - `bch`, Hadoop's `rs-legacy`: data j is the coefficient of x^(m+j) of a polynomial that has the
 //!   roots 2^0 .. 2^(m-1), parity r that of x^r. A product with m roots in a row has no fewer than
 //!   m + 1 coefficients that are not 0 as long as the 2^i are different, so it is MDS for k + m <=
 //!   255.
 //!
 //! `liberasurecode` is the matrix of its own backend, liberasurecode_rs_vand, over GF(2^16):
-//! `backblaze` there, and then each column divided by its entry in the first parity, which changes no
-//! minor to 0. It has 2 rows, as `jerasure` with w=16.
+//! `backblaze` there, and then each column divided by its entry in the first parity, which changes
+//! no minor to 0. It has 2 rows, as `jerasure` with w=16.
 //!
 //! The entry 2^(rj) is symmetric in r and j, so k and m may change places in the question which
 //! sizes are MDS:
@@ -130,8 +130,8 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
 
 /// Values at places k, k + 1, .. of the polynomial that has given values at places 0 .. k-1.
 ///
-/// After Lagrange: the product of (place of k + r - place of i) / (place of j - place of i) over all
-/// i but j.
+/// After Lagrange: the product of (place of k + r - place of i) / (place of j - place of i) over
+/// all i but j.
 fn interpolated(k: usize, m: usize, place: impl Fn(usize) -> Gf) -> Matrix {
     let product = |x: usize, but: usize| -> Gf {
         (0..k).filter(|&i| i != but).fold(Gf::ONE, |product, i| product * (place(x) + place(i)))

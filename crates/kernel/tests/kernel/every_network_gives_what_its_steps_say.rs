@@ -198,7 +198,7 @@ fn kept_at(mut memory: Vec<u8>, kept: &[u8]) -> Vec<u8> {
     memory
 }
 
-/// Whether the first factors are zero: that of level 0, and those of the other levels.
+/// True where the first factors are zero: that of level 0, and those of the other levels.
 const ZEROS: [[bool; 2]; 4] = [[false, false], [true, false], [false, true], [true, true]];
 
 #[test]

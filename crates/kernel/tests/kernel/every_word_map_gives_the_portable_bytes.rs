@@ -41,7 +41,7 @@ fn rows_of(words: &[u8], images: &[u32]) -> Vec<u8> {
     rows
 }
 
-/// What `write` makes in a painted buffer, around which nothing changes.
+/// The content that `write` makes in a painted buffer, around which nothing changes.
 fn guarded(len: usize, write: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut painted = vec![0; len + 2 * GUARD_BYTES];
     paint(&mut painted, 0);

@@ -2,9 +2,9 @@
 //! them.
 //!
 //! `NAME.unhealed` beside the shards is a text: the set's UUID and generation in the first line,
-//! then the number of an entry of the manifest in each line. It is written before the first original
-//! is restored, and removed when none is missing. A seal makes another generation, for which it says
-//! nothing.
+//! then the number of an entry of the manifest in each line. It is written before the first
+//! original is restored, and removed when none is missing. A seal makes another generation, for
+//! which it says nothing.
 
 use crate::disk::{Access, Disk};
 use crate::set::Set;

@@ -327,7 +327,7 @@ pub(crate) fn read_source(
     Ok(read)
 }
 
-/// How originals are read, and which state they must have.
+/// The way in which originals are read, and the state that they must have.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'d> {
     pub(crate) disk: &'d dyn Disk,
