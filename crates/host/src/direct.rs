@@ -20,7 +20,7 @@ use crate::long::{LongRead, LongReads};
 use crate::memory::BLOCK;
 use crate::work::Matrices;
 use pantile_device::{AlignedBuf, BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
-use pantile_format::volume::VolumeId;
+use pantile_format::volume::{Superblock, VolumeId};
 use pantile_volume::{
     Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Reason, Slot, Standing, State, Status,
     Stretch, UserBlock, Volume,
@@ -106,6 +106,10 @@ impl SharedVolume {
 
     pub(crate) fn losses(&self, also: &[Slot]) -> Option<Losses> {
         self.own().losses(also)
+    }
+
+    pub(crate) fn found(&self, slot: Slot, own: &Superblock) -> Option<pantile_volume::Found> {
+        self.own().found(slot, own)
     }
 
     pub(crate) fn can_spare(&self, also: &[Slot]) -> Option<bool> {

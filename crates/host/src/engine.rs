@@ -39,7 +39,7 @@ use crate::{HostError, HostOptions};
 use pantile_device::{
     AlignedBuf, Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind, Site,
 };
-use pantile_format::volume::Claimant;
+use pantile_format::volume::{Claimant, Superblock};
 use pantile_volume::{
     Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
     Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
@@ -771,6 +771,10 @@ impl Engine {
 
     pub(crate) fn losses(&self, also: &[Slot]) -> Result<Losses, HostError> {
         self.volume.losses(also).ok_or(HostError::Stopped)
+    }
+
+    pub(crate) fn found(&self, slot: Slot, own: &Superblock) -> Result<Found, HostError> {
+        self.volume.found(slot, own).ok_or(HostError::Stopped)
     }
 
     pub(crate) fn report(&self) -> Result<Report, HostError> {

@@ -123,6 +123,13 @@ pub enum FolderError {
         /// Bytes needed.
         need: u64,
     },
+    /// A device had the slot earlier, or is a copy of an earlier time.
+    IsOlder {
+        /// The device.
+        path: PathBuf,
+        /// The slot of its superblock.
+        slot: Slot,
+    },
     /// A device is already part of a volume.
     HoldsVolume {
         /// The device.
@@ -477,6 +484,12 @@ impl fmt::Display for FolderError {
             FolderError::TooLittleMemory { have, need } => write!(
                 out,
                 "the volume cannot be held to {have} bytes of memory: with stripes as long as its own it needs {need}; give --memory as many or more"
+            ),
+            FolderError::IsOlder { path, slot } => write!(
+                out,
+                "{} is an earlier device {} of this volume, or an old copy, and its content is out of date; give another device, or --yes to rebuild it",
+                path.display(),
+                slot.0
             ),
             FolderError::HoldsVolume { path, volume, name } => write!(
                 out,

@@ -8,7 +8,7 @@ use crate::locks::lock;
 use crate::memory::BLOCK;
 use crate::{Handle, HostError};
 use pantile_device::{Device, IoPool, PoolOptions};
-use pantile_format::volume::Claimant;
+use pantile_format::volume::{Claimant, Superblock};
 use pantile_volume::{EventKind, Found, Geometry, Losses, Reason, Scrub, Slot, Volume};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -249,6 +249,11 @@ impl Host {
     /// Returns the losses if these devices were lost, too.
     pub fn losses(&self, also: Vec<Slot>) -> Result<Losses, HostError> {
         self.call(move |engine| engine.losses(&also))
+    }
+
+    /// Returns the content of a device that comes to a slot, by its newest superblock.
+    pub(crate) fn found(&self, slot: Slot, own: Superblock) -> Result<Found, HostError> {
+        self.call(move |engine| engine.found(slot, &own))
     }
 
     /// True if no block is dirty and nothing is being rebuilt or waits for repair.

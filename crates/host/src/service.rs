@@ -31,7 +31,7 @@ use crate::folder::{Folder, Opened, check_no_volume, check_to_make, ran_separate
 use crate::health;
 use crate::locks::{lock, wait_for};
 use crate::opening::{CLOSING, identity_soon, open_soon};
-use crate::superblocks::{newest_superblock, newest_superblock_of};
+use crate::superblocks::newest_superblock_of;
 use crate::text::quoted;
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
@@ -41,7 +41,7 @@ use pantile_format::volume::{Claim, Claimant, Superblock};
 use pantile_volume::{
     Bearing, DeviceState, DeviceStatus, EventKind, Found, Geometry, Losses, Reason, Scrub, Slot,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -90,8 +90,6 @@ struct State {
     /// Spares that cannot be used, with the reason.
     bad_spares: BTreeMap<PathBuf, String>,
     problems: BTreeMap<u32, String>,
-    /// Slots that have had a device since the volume was opened.
-    used: BTreeSet<u32>,
     /// By slot, the replacement of a device that still works.
     replacements: BTreeMap<u32, Replacement>,
     /// Samples for rates: a time, the number of rebuilt stripes and of written blocks.
@@ -129,10 +127,9 @@ impl State {
         for (slot, device) in joining {
             self.devices[slot.0 as usize] = Some(device);
         }
-        let State { devices, problems, used, .. } = self;
+        let State { devices, problems, .. } = self;
         // A present device has no problem.
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
-        *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         self.samples.clear();
         (self.proofs, self.overwritten) = (BTreeMap::new(), Overwritten::default());
     }
@@ -224,7 +221,6 @@ impl Service {
             spares: Vec::new(),
             bad_spares: BTreeMap::new(),
             problems: BTreeMap::new(),
-            used: BTreeSet::new(),
             replacements: BTreeMap::new(),
             samples: VecDeque::new(),
             serves: None,
@@ -552,13 +548,17 @@ impl Service {
             // The device of the slot is present. So another one with its identity is a copy, and no
             // record says what that lacks.
             true => Found::Blank,
-            false => self.found(&state, slot, &asked)?,
+            false => self.found(slot, &asked)?,
         };
         // Errors that no confirmation overrides come first.
         self.check_len(slot, &*new)?;
         match found {
             Found::Blank => {
                 state.check_formatting()?;
+                let own = newest_superblock_of(&asked, &self.geometry).filter(|own| own.slot == slot);
+                if let (Some(_), false, false) = (own, overwrite, takes_part(&report, slot)) {
+                    return Err(FolderError::IsOlder { path: path.to_path_buf(), slot });
+                }
                 check_to_make(&asked, overwrite)?;
             }
             Found::Stale => {}
@@ -697,21 +697,11 @@ impl Service {
     }
 
     /// Determines whether a device has older content of this slot, or counts as blank.
-    fn found(&self, state: &State, slot: Slot, device: &dyn Device) -> Result<Found, FolderError> {
-        let Some(held) = newest_superblock_of(device, &self.geometry) else {
-            return Ok(Found::Blank);
-        };
-        let others = state.devices.iter().flatten();
-        let newest =
-            others.filter_map(|other| newest_superblock(&Timely::of(other), Some(self.geometry.volume)));
-        let Some(newest) = newest.max_by_key(|found| (found.session, found.update)) else {
-            return Ok(Found::Blank);
-        };
-        let goes_on = newest.history == held.history || newest.ancestors.contains(&held.history);
-        // A device that took part in this session has its superblock. One with an earlier
-        // superblock is a copy of an earlier time: it lacks more writes than were recorded.
-        let is_itself = !state.used.contains(&slot.0) || held.session == newest.session;
-        Ok(if held.slot == slot && goes_on && is_itself { Found::Stale } else { Found::Blank })
+    fn found(&self, slot: Slot, device: &dyn Device) -> Result<Found, FolderError> {
+        match newest_superblock_of(device, &self.geometry) {
+            Some(own) => Ok(self.host().found(slot, own)?),
+            None => Ok(Found::Blank),
+        }
     }
 
     /// Puts a device into a slot, first in the folder. A present device of the slot is removed.
@@ -742,7 +732,6 @@ impl Service {
         }
         self.host().attach(slot, device.clone(), found)?;
         state.devices[slot.0 as usize] = Some(device);
-        state.used.insert(slot.0);
         state.problems.remove(&slot.0);
         Ok(())
     }
@@ -807,7 +796,7 @@ impl Service {
         device: Arc<dyn Device>,
     ) -> Result<(), FolderError> {
         let asked = Timely::of(&device);
-        let found = self.found(state, slot, &asked)?;
+        let found = self.found(slot, &asked)?;
         if found != Found::Stale && !place.joining {
             // The device counts as blank, and only the operator may permit the loss of its content.
             return check_to_make(&asked, false);

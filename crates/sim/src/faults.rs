@@ -50,8 +50,8 @@ pub enum Fault {
     /// A device that is gone, or has refused a write, comes back with its content while the engine
     /// runs.
     Returns,
-    /// An empty device replaces one that is gone: while the engine runs, or when it is started
-    /// again.
+    /// An empty device replaces one that is gone, or the device that an empty one has replaced
+    /// comes back: while the engine runs, or when it is started again.
     Replaced,
 }
 
@@ -157,7 +157,11 @@ impl Faults {
                 let slot = *self.away(world).first()?;
                 return Some((slot, self.as_it_was(slot)));
             }
-            Some(Fault::Replaced) => return self.away(world).first().map(|&slot| (slot, Found::Blank)),
+            Some(Fault::Replaced) => {
+                let slot = *self.away(world).first()?;
+                let is_earlier = self.chooses_earlier(world, slot) && world.exchange_for_earlier(slot);
+                return Some((slot, if is_earlier { Found::Stale } else { Found::Blank }));
+            }
             // These faults need a write.
             Some(Fault::Lost | Fault::Misdirected | Fault::Refused) | None => {}
         }
@@ -194,6 +198,11 @@ impl Faults {
             Found::Stale => (slot, self.as_it_was(slot)),
         };
         found_away.into_iter().map(found).collect()
+    }
+
+    /// Draws whether the device comes back that a slot had earlier.
+    fn chooses_earlier(&mut self, world: &World, slot: Slot) -> bool {
+        world.has_earlier(slot) && self.random.chance(1, 2)
     }
 
     fn as_it_was(&self, slot: Slot) -> Found {
@@ -299,10 +308,14 @@ impl Faults {
     pub(crate) fn put_back(&mut self, world: &mut World, session: u32, all: bool) {
         for slot in (0..world.disks().len() as u32).map(Slot) {
             if !world.disks()[slot.0 as usize].is_present() && (all || self.random.chance(1, 2)) {
-                let found = self.as_found();
+                let mut found = self.as_found();
                 if found == Found::Blank {
                     self.blank.insert(slot);
                     self.note(Fault::Replaced);
+                }
+                if found == Found::Blank && self.chooses_earlier(world, slot) {
+                    world.exchange_for_earlier(slot);
+                    found = Found::Stale;
                 }
                 world.put_back(slot, found);
                 self.suspects.insert(slot, Some(session));

@@ -34,7 +34,7 @@ mod trace;
 mod workload;
 mod world;
 
-use pantile_volume::{Action, Event, Lookup, Margin, ScrubStatus, UserBlock};
+use pantile_volume::{Action, Event, Found, Lookup, Margin, ScrubStatus, Slot, UserBlock};
 
 pub use breach::Breach;
 pub use content::{Content, Data, SECTORS};
@@ -77,6 +77,13 @@ pub trait Engine {
 
     /// Returns progress and findings of a scrub; `None` if there was none.
     fn scrubbed(&self) -> Option<ScrubStatus> {
+        None
+    }
+
+    /// Returns the content of a device that comes to a slot, by its blocks that identify it; `None`:
+    /// the engine does not know yet.
+    fn found(&self, slot: Slot, heads: &[Vec<u8>]) -> Option<Found> {
+        let _ = (slot, heads);
         None
     }
 

@@ -13,7 +13,8 @@ use crate::direct::{DirectRead, DirectReads};
 use crate::faults::Faults;
 use crate::workload::Workload;
 use crate::{
-    Ask, Cause, Disk, Engine, Failure, Fault, Kill, Load, Model, Promise, Random, Stats, World, WorldConfig,
+    Ask, Cause, Content, Disk, Engine, Failure, Fault, Kill, Load, Model, Promise, Random, Stats, World,
+    WorldConfig,
 };
 
 /// In one of this many seeds the devices that can fail according to the engine are removed. This
@@ -483,12 +484,32 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
 
     fn put_back(&mut self, slot: Slot, found: Found) {
         self.world.put_back(slot, found);
-        self.faults.returned(slot, found);
     }
 
     fn tell_back(&mut self, slot: Slot, found: Found) -> Result<(), Cause> {
         self.tell(Event::DeviceGone(slot))?;
+        let found = match found {
+            Found::Stale => self.found(slot),
+            Found::Blank => Found::Blank,
+        };
+        self.faults.returned(slot, found);
         self.tell(Event::DeviceCame(slot, found))
+    }
+
+    /// Returns what the engine makes of a device that comes with its content.
+    fn found(&self, slot: Slot) -> Found {
+        let disk = &self.world.disks()[slot.0 as usize];
+        let heads = self.config.heads.get(slot.0 as usize).into_iter().flatten();
+        let bytes = |content: &Content| {
+            let mut bytes = Vec::new();
+            content.append_to(&mut bytes);
+            bytes
+        };
+        let heads: Vec<Vec<u8>> = heads.filter_map(|&at| disk.newest(at).ok().map(bytes)).collect();
+        self.engine().found(slot, &heads).unwrap_or(match self.world.has_earlier(slot) {
+            true => Found::Blank,
+            false => Found::Stale,
+        })
     }
 
     fn tell_scrub(&mut self) -> Result<(), Cause> {

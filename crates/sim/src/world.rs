@@ -37,6 +37,8 @@ pub struct World {
     now_ns: u64,
     pace: Pace,
     disks: Vec<Disk>,
+    /// By slot, the device that an empty one, or an earlier one, has replaced.
+    earlier: Vec<Option<Disk>>,
     /// The factor by which each device is slower than usual.
     slowness: Vec<u64>,
     served: Option<Served>,
@@ -223,6 +225,7 @@ impl World {
             slowness: vec![1; disks.len()],
             served: None,
             counts: vec![Counts::default(); disks.len()],
+            earlier: vec![None; disks.len()],
             disks,
             memory: Memory::default(),
             pending: BTreeMap::new(),
@@ -653,11 +656,25 @@ impl World {
     pub fn put_back(&mut self, slot: Slot, found: Found) {
         self.trace.line(format_args!("{} put back {}, {found:?}", self.now_ns, slot.0));
         let disk = &mut self.disks[slot.0 as usize];
-        match found {
-            Found::Stale => disk.return_stale(),
-            Found::Blank if disk.tears() => *disk = Disk::new(disk.blocks()),
-            Found::Blank => *disk = Disk::without_tears(disk.blocks()),
-        }
+        let empty = match found {
+            Found::Stale => return disk.return_stale(),
+            Found::Blank if disk.tears() => Disk::new(disk.blocks()),
+            Found::Blank => Disk::without_tears(disk.blocks()),
+        };
+        self.earlier[slot.0 as usize] = Some(std::mem::replace(disk, empty));
+    }
+
+    /// Exchanges a device for the one that had its slot before; `false`: there is none.
+    pub(crate) fn exchange_for_earlier(&mut self, slot: Slot) -> bool {
+        let Some(earlier) = &mut self.earlier[slot.0 as usize] else { return false };
+        self.trace.line(format_args!("{} exchange {} for the earlier one", self.now_ns, slot.0));
+        std::mem::swap(&mut self.disks[slot.0 as usize], earlier);
+        true
+    }
+
+    /// Returns true if a device of this slot was replaced, and still exists.
+    pub(crate) fn has_earlier(&self, slot: Slot) -> bool {
+        self.earlier[slot.0 as usize].is_some()
     }
 
     /// Returns true if no operation on a device and no event about it is under way.

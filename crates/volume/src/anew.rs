@@ -14,9 +14,7 @@ use crate::maps::{Mapping, Maps};
 use crate::stored::{FOUND_END, SnapshotWriter, counts_on, superblock_of};
 use crate::{BLOCK_BYTES, Bearing, DeviceBlock, Geometry, Slot};
 use pantile_format::Generation;
-use pantile_format::volume::{
-    HistoryId, MemberState, RecordNumber, Session, SnapshotHead, SnapshotRef, Superblock,
-};
+use pantile_format::volume::{HistoryId, RecordNumber, Session, SnapshotHead, SnapshotRef, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The writes of a stripe by generation and place, the newest first, and the devices that have
@@ -156,7 +154,7 @@ pub fn maps_anew(
     let possible = found.iter().filter(|chunk| chunk.is_possible());
     maps.load_generation(1 + possible.map(|chunk| chunk.generation).max().unwrap_or(0));
     for slot in slots().filter(|slot| !here.contains(slot)) {
-        maps.load_member(slot, MemberState::Lost { missed_from: Generation(0) });
+        maps.set_lost(slot, 0);
     }
     // Devices that lack chunks are caught up, those that lack the least first, as long as the
     // volume tolerates their absence. Gaps on the other devices are found when they are read or
@@ -168,7 +166,7 @@ pub fn maps_anew(
         away.push(slot);
         let bears = bearing.bears(&away);
         match bears {
-            true => maps.load_member(slot, MemberState::Lost { missed_from: Generation(first) }),
+            true => maps.set_lost(slot, first),
             false => drop(away.pop()),
         }
         bears

@@ -703,9 +703,7 @@ impl Engine {
             changes.extend(patches.into_iter().map(Change::Patch));
         }
         if commit.members_changed {
-            for (slot, state) in self.maps.members().iter().enumerate() {
-                changes.push(Change::Member { slot: Slot(slot as u32), state: *state });
-            }
+            changes.extend(self.maps.member_entries().map(Change::Member));
         }
         if !commit.again && !present.is_empty() && (!changes.is_empty() || commit.proves) {
             let notes = self.notes_for_record();
@@ -754,7 +752,7 @@ impl Engine {
         for change in &commit.changes {
             // States of members in the record are from the time it was written, and newer ones
             // stay. Notes took effect when they were made.
-            if !matches!(change, Change::Member { .. } | Change::Note(_)) {
+            if !matches!(change, Change::Member(_) | Change::Note(_)) {
                 self.maps.apply(change);
             }
         }

@@ -31,7 +31,7 @@ use crate::{
     Action, Computed, DeviceScrub, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
     RequestId, Slot, UserBlock,
 };
-use pantile_format::volume::Superblock;
+use pantile_format::volume::{MemberState, Superblock};
 
 /// The lowest name that the engine gives a buffer; the driver's own names are below it.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
@@ -497,8 +497,13 @@ impl Engine {
 
     fn lose_member(&mut self, slot: Slot, since: u64) {
         self.members.lose(slot);
+        let was_whole = self.maps.members()[slot.0 as usize] == MemberState::Present;
         if !self.maps.lose(slot, since) {
             return;
+        }
+        if was_whole && !self.service.is_opening() {
+            // An older superblock in this slot is that of a copy, or of a replaced device.
+            self.maps.raise_first_update(slot, self.snapshots.superblock().update);
         }
         if let Some(updates) = self.commit.as_mut().and_then(|commit| commit.patch.as_mut()) {
             updates.has_lost = true;

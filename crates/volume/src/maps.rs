@@ -9,7 +9,7 @@
 use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
 use pantile_code::CellIndex;
-use pantile_format::volume::{LogicalStripe, MemberState, Note, RowsAhead};
+use pantile_format::volume::{LogicalStripe, Member, MemberState, Note, RowsAhead};
 use pantile_format::{Crc64, Generation};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -324,7 +324,7 @@ pub(crate) enum Change {
     /// Blocks are no longer in the log: they went home or are forgotten.
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
-    Member { slot: Slot, state: MemberState },
+    Member(Member),
     /// An event, a fault, or another note.
     Note(Note),
     /// Blocks of a stripe that the log has are written to the stripe.
@@ -403,6 +403,8 @@ pub(crate) struct Maps {
     rows: BTreeMap<u32, Row>,
     free_rows: Numbers,
     members: Vec<MemberState>,
+    /// By slot, the lowest update that the newest superblock of its device can have.
+    first_updates: Vec<u64>,
     /// The next generation.
     generation: u64,
     /// The notes: events and faults.
@@ -423,6 +425,7 @@ impl Maps {
             rows: BTreeMap::new(),
             free_rows: Numbers::all_below(geometry.log_rows()),
             members: vec![MemberState::Present; geometry.slots()],
+            first_updates: vec![0; geometry.slots()],
             generation: 1,
             notes: Notes::new(geometry),
         }
@@ -529,11 +532,23 @@ impl Maps {
     pub(crate) fn lose(&mut self, slot: Slot, since: u64) -> bool {
         let missed_from = match self.members[slot.0 as usize] {
             MemberState::Lost { .. } => return false,
-            MemberState::Present => Generation(since),
-            MemberState::Rebuilding { missed_from, .. } => missed_from,
+            MemberState::Present => since,
+            MemberState::Rebuilding { missed_from, .. } => missed_from.0,
         };
-        self.members[slot.0 as usize] = MemberState::Lost { missed_from };
+        self.set_lost(slot, missed_from);
         true
+    }
+
+    /// Returns the lowest update that the newest superblock of a slot's device can have. A device
+    /// with an older one had the slot earlier, or is a copy of an earlier time.
+    pub(crate) fn first_update(&self, slot: Slot) -> u64 {
+        self.first_updates[slot.0 as usize]
+    }
+
+    /// Notes that superblocks of a slot below this update are not of its present device.
+    pub(crate) fn raise_first_update(&mut self, slot: Slot, update: u64) {
+        let first = &mut self.first_updates[slot.0 as usize];
+        *first = update.max(*first);
     }
 
     /// Admits a lost device, which is rebuilt from now on; `false`: it is not lost.
@@ -581,13 +596,28 @@ impl Maps {
         self.members[slot.0 as usize] = MemberState::Present;
     }
 
-    /// Sets the states of all devices.
-    pub(crate) fn set_members(&mut self, members: &[MemberState]) {
-        self.members = members.to_vec();
+    /// Takes over the states of all devices; `true`: they were others.
+    pub(crate) fn take_members(&mut self, of: &Maps) -> bool {
+        let differs = (&self.members, &self.first_updates) != (&of.members, &of.first_updates);
+        self.members.clone_from(&of.members);
+        self.first_updates.clone_from(&of.first_updates);
+        differs
     }
 
-    pub(crate) fn load_member(&mut self, slot: Slot, state: MemberState) {
+    /// Sets that a device is lost and misses the writes from a generation on.
+    pub(crate) fn set_lost(&mut self, slot: Slot, since: u64) {
+        self.members[slot.0 as usize] = MemberState::Lost { missed_from: Generation(since) };
+    }
+
+    /// Returns the states of devices as entries of a record or snapshot.
+    pub(crate) fn member_entries(&self) -> impl Iterator<Item = Member> {
+        let states = (0..).map(Slot).zip(&self.members).zip(&self.first_updates);
+        states.map(|((slot, &state), &first_update)| Member { slot, state, first_update })
+    }
+
+    pub(crate) fn load_member(&mut self, Member { slot, state, first_update }: Member) {
         self.members[slot.0 as usize] = state;
+        self.first_updates[slot.0 as usize] = first_update;
     }
 
     /// Loads the mapping of a stripe; `false`: its place belongs to another one.
@@ -657,7 +687,7 @@ impl Maps {
             Change::Row { row, .. } => self.free_rows.contains(*row) && rows.insert(*row),
             Change::Unmap { .. }
             | Change::Forget { .. }
-            | Change::Member { .. }
+            | Change::Member(_)
             | Change::WentHome { .. }
             | Change::Note(_) => true,
         })
@@ -704,7 +734,7 @@ impl Maps {
                 self.forget_range(UserBlock(first), self.home_blocks);
             }
             Change::Patch(_) => {}
-            Change::Member { slot, state } => self.members[slot.0 as usize] = *state,
+            Change::Member(member) => self.load_member(*member),
             Change::Note(note) => self.notes.apply(note),
         }
     }

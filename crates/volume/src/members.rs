@@ -30,7 +30,7 @@ use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
 };
 use pantile_code::CellIndex;
-use pantile_format::volume::{EventKind, HistoryId, MemberState, NOT_STORED, RecordNumber};
+use pantile_format::volume::{EventKind, HistoryId, MemberState, NOT_STORED, RecordNumber, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks rebuilt at a time: 8 MiB. When fewer than half of them are under way, more are begun.
@@ -201,6 +201,20 @@ impl Engine {
         self.records.begin_provisionally();
     }
 
+    /// Returns the content of a device that comes to a slot, by its newest superblock.
+    ///
+    /// Its content is of use only if it is the device that was lost last, as it was then, and if
+    /// the present history continues from its own.
+    pub(crate) fn found(&self, slot: Slot, own: &Superblock) -> Found {
+        let now = self.snapshots.superblock();
+        let goes_on = now.history == own.history || now.ancestors.contains(&own.history);
+        let is_its = own.volume == now.volume && own.slot == slot;
+        match is_its && goes_on && own.update >= self.maps.first_update(slot) {
+            true => Found::Stale,
+            false => Found::Blank,
+        }
+    }
+
     /// Notes that a device answers in a slot that was lost.
     pub(crate) fn device_came(&mut self, slot: Slot, found: Found) {
         let known = self.maps.members().get(slot.0 as usize);
@@ -217,6 +231,9 @@ impl Engine {
         for (slot, found) in std::mem::take(&mut self.members.arrivals) {
             if !self.maps.admit(slot, found == Found::Blank) {
                 continue;
+            }
+            if found == Found::Blank {
+                self.maps.raise_first_update(slot, self.snapshots.update_for_new());
             }
             self.note_arrival(slot, found == Found::Blank);
             self.snapshots.lack_text([slot]);

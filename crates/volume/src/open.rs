@@ -456,7 +456,7 @@ impl Opening {
     }
 
     /// Returns devices that the maps take for present although their content is older: they are
-    /// copies, or were restored from a backup. A session begins with its superblock on every device
+    /// copies, had the slot earlier, or were restored from a backup. A session begins with its superblock on every device
     /// that takes part, so a device without the superblock of the newest session that has changed
     /// anything did not take part. All of it is rebuilt, because no record says which blocks it
     /// lacks.
@@ -468,9 +468,13 @@ impl Opening {
             // not yet.
             MemberState::Rebuilding { cursor, ahead, .. } => cursor.max(ahead.until).0 > 0,
         };
-        let is_old = |slot: &Slot| self.superblock(*slot).is_some_and(|own| own.session < self.base_session);
+        let is_old = |slot: &Slot, own: &Superblock| own.session < self.base_session && counts(slot);
+        // The device had the slot before the one that the maps are about.
+        let is_another =
+            |slot: &Slot, own: &Superblock| maps.is_present(*slot) && own.update < maps.first_update(*slot);
         let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
-        here.filter(counts).filter(is_old).collect()
+        let own = |slot: &Slot| self.superblock(*slot);
+        here.filter(|slot| own(slot).is_some_and(|own| is_old(slot, own) || is_another(slot, own))).collect()
     }
 
     fn verified_if_done(&mut self) {
@@ -638,9 +642,12 @@ impl Opening {
             engine.snapshots.want_everywhere();
         }
         for slot in engine.maps.absent() {
+            let its = &self.superblocks[slot.0 as usize];
+            let its = its.iter().map(|(_, own)| own).max_by_key(|own| (own.session, own.update));
             let is_blank = self.blank.contains(&slot);
             if is_blank || !self.gone[slot.0 as usize] {
-                engine.device_came(slot, if is_blank { Found::Blank } else { Found::Stale });
+                let found = its.filter(|_| !is_blank).map(|own| engine.found(slot, own));
+                engine.device_came(slot, found.unwrap_or(Found::Blank));
             }
         }
         if !engine.maps.absent().is_empty() {

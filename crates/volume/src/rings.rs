@@ -169,7 +169,7 @@ mod tests {
 
     /// Makes a record of this many blocks.
     fn record(number: u64, blocks: usize, geometry: &Geometry) -> Vec<u8> {
-        let entry = Entry::Member(Member { slot: Slot(0), state: MemberState::Present });
+        let entry = Entry::Member(Member { slot: Slot(0), state: MemberState::Present, first_update: 0 });
         let record = Record {
             volume: geometry.volume,
             session: Session(1),

@@ -25,6 +25,10 @@ const SNAPSHOT_BLOCKS: usize = 4096;
 /// The longest write of a snapshot: 1 MiB.
 const SNAPSHOT_WRITE_BLOCKS: usize = 256;
 
+/// Updates that are skipped for a new device. A device that had its slot earlier can have begun a
+/// few sessions whose superblocks no other device got.
+const UPDATES_SKIPPED: u64 = 1024;
+
 /// The snapshot under way, whether another is wanted, and the valid superblock.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
@@ -41,6 +45,8 @@ pub(crate) struct Snapshots {
     /// front.
     turns: Vec<u64>,
     history_is_open: bool,
+    /// The lowest update of the next superblock.
+    least_update: u64,
 }
 
 impl Snapshots {
@@ -53,6 +59,7 @@ impl Snapshots {
             superblock,
             turns: vec![0; slots],
             history_is_open: false,
+            least_update: 0,
         }
     }
 
@@ -92,6 +99,12 @@ impl Snapshots {
     /// Lets the next snapshot write the text of the code to these devices, too.
     pub(crate) fn lack_text(&mut self, slots: impl IntoIterator<Item = Slot>) {
         self.blank.extend(slots);
+    }
+
+    /// Returns the lowest update of superblocks from now on; no device has it yet.
+    pub(crate) fn update_for_new(&mut self) -> u64 {
+        self.least_update = self.superblock.update + UPDATES_SKIPPED;
+        self.least_update
     }
 
     /// Notes that a device which is not present may have the history.
@@ -134,7 +147,7 @@ impl Snapshots {
         let (session, replay_at) = (self.superblock.session, records.head());
         let (area, record) = (self.area(), records.last());
         Superblock {
-            update: self.superblock.update + 1,
+            update: self.least_update.max(self.superblock.update + 1),
             snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
             state: self.under_way.as_ref().map(|snapshot| snapshot.state),
             ..self.superblock.clone()

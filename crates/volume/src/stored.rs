@@ -8,7 +8,7 @@
 use crate::maps::{Change, ChunkPatch, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, SnapshotDecoder,
+    self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, PhysicalStripe, SnapshotDecoder,
     SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch, Superblock,
 };
 use pantile_format::{Crc64, Generation};
@@ -43,7 +43,7 @@ pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
         }
         Change::Row { row, content } => Entry::LogWrite(log_write(*row, content, geometry)),
         Change::Forget { first, count } => Entry::LogForget { first: *first, count: *count },
-        Change::Member { slot, state } => Entry::Member(Member { slot: *slot, state: *state }),
+        Change::Member(member) => Entry::Member(*member),
         Change::Note(note) => Entry::Note(*note),
         Change::Patch(patch) => Entry::Patch(volume::StripePatch {
             logical: LogicalStripe(patch.logical.into()),
@@ -96,7 +96,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
         Entry::Unmap { first, count } => Change::Unmap { first: first.0 as u32, count: *count as u32 },
         Entry::LogWrite(write) => Change::Row { row: write.row.0, content: row(write, geometry)? },
         Entry::LogForget { first, count } => Change::Forget { first: *first, count: *count },
-        Entry::Member(Member { slot, state }) => Change::Member { slot: *slot, state: *state },
+        Entry::Member(member) => Change::Member(*member),
         Entry::Note(note) => Change::Note(*note),
         Entry::Patch(over) if over.chunks.is_empty() => Change::WentHome { logical: over.logical.0 as u32 },
         Entry::Patch(entry) => Change::Patch(patch(entry, geometry)?),
@@ -215,9 +215,7 @@ pub(crate) struct SnapshotWriter {
 impl SnapshotWriter {
     pub(crate) fn new(maps: &Maps, head: SnapshotHead, geometry: &Geometry) -> SnapshotWriter {
         let mut encoder = SnapshotEncoder::new(head, geometry.shape());
-        for (slot, &state) in (0..).map(Slot).zip(maps.members()) {
-            encoder.push(&SnapshotItem::Member(Member { slot, state }));
-        }
+        maps.member_entries().for_each(|member| encoder.push(&SnapshotItem::Member(member)));
         let (encoder, rest) = (Some(encoder), VecDeque::new());
         SnapshotWriter { encoder, next_stripe: 0, next_row: 0, rest, sum: None }
     }
@@ -291,7 +289,7 @@ impl SnapshotReader {
     fn put(&mut self, item: SnapshotItem, geometry: &Geometry) -> Option<()> {
         let maps = &mut self.maps;
         match item {
-            SnapshotItem::Member(Member { slot, state }) => maps.load_member(slot, state),
+            SnapshotItem::Member(member) => maps.load_member(member),
             SnapshotItem::Stripe { logical, physical, generation } => {
                 let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
                 return maps.load_stripe(logical.0 as u32, mapping).then_some(());

@@ -1,10 +1,10 @@
 //! A volume from the first superblock read to the last request: opening, then serving.
 
 use crate::{
-    Action, BLOCK_BYTES, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Lookup, Losses,
-    Margin, OpenError, Opening, Reason, Reply, Request, RequestId, Slot, Standing, Status, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Engine, EpochStatus, Event, Extent, Failure, Found, Geometry, Lookup,
+    Losses, Margin, OpenError, Opening, Reason, Reply, Request, RequestId, Slot, Standing, Status, UserBlock,
 };
-use pantile_format::volume::HistoryId;
+use pantile_format::volume::{HistoryId, Superblock};
 use std::collections::VecDeque;
 
 /// The state of a volume.
@@ -262,6 +262,15 @@ impl Volume {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.can_spare(also)),
             Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
+    /// Returns the content of a device that comes to a slot, by its newest superblock; `None`
+    /// unless the volume serves.
+    pub fn found(&self, slot: Slot, own: &Superblock) -> Option<Found> {
+        match &self.inner {
+            Inner::Serving(engine) => Some(engine.found(slot, own)),
+            Inner::Opening(_) | Inner::Looking(_) | Inner::Refused(_) => None,
         }
     }
 

@@ -27,7 +27,7 @@ const LOG_WRITE_BYTES: usize = 24;
 const CELL_BYTES: usize = 16;
 const FORGET_BYTES: usize = 24;
 /// Bytes of a member entry, which states the state of a device.
-pub const MEMBER_BYTES: usize = 56;
+pub const MEMBER_BYTES: usize = 64;
 /// Bytes of a log write of one cell: the longest encoding of a cell.
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 
@@ -96,6 +96,7 @@ layout! {
         M_CURSOR: "cursor" @ 32 + 8, "the logical stripes before it are rebuilt; 0 unless rebuilding";
         M_AHEAD_ROWS: "rows ahead" @ 40 + 8, "bit r: row r of its column is rebuilt ahead of the others; 0 unless rebuilding";
         M_AHEAD_UNTIL: "ahead until" @ 48 + 8, "these rows are rebuilt of the logical stripes before this one; 0 without such rows";
+        M_FIRST_UPDATE: "first update" @ 56 + 8, "a device whose newest superblock has a lower update is not the one that the state is of";
     }
 }
 
@@ -193,6 +194,9 @@ pub struct Member {
     pub slot: Slot,
     /// Its state.
     pub state: MemberState,
+    /// The lowest update that the newest superblock of the device can have. A device with an older
+    /// one had the slot earlier, or is a copy of an earlier time: the state is not of it.
+    pub first_update: u64,
 }
 
 /// Usability of a device's content.
@@ -552,6 +556,7 @@ impl Member {
         M_CURSOR.put_u64(head, cursor.0);
         M_AHEAD_ROWS.put_u64(head, ahead.rows);
         M_AHEAD_UNTIL.put_u64(head, ahead.until.0);
+        M_FIRST_UPDATE.put_u64(head, self.first_update);
     }
 
     fn decode(part: Part, head: &[u8]) -> Result<Member, FormatError> {
@@ -567,7 +572,7 @@ impl Member {
             (0 | 1, ..) => return Err(invalid("missed from", "must be 0 where the state has none")),
             _ => return Err(invalid("state", "must be 0, 1 or 2")),
         };
-        Ok(Member { slot: Slot(M_SLOT.u32(head)), state })
+        Ok(Member { slot: Slot(M_SLOT.u32(head)), state, first_update: M_FIRST_UPDATE.u64(head) })
     }
 }
 

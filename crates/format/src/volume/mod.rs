@@ -231,7 +231,7 @@ mod tests {
             (LOG_WRITE_LAYOUT, 8, 24),
             (LOG_CELL_LAYOUT, 0, 16),
             (FORGET_LAYOUT, 8, 24),
-            (MEMBER_LAYOUT, 8, 56),
+            (MEMBER_LAYOUT, 8, 64),
             (PATCH_LAYOUT, 8, 24),
             (PATCH_CHUNK_LAYOUT, 0, 16),
             (PATCH_BLOCK_LAYOUT, 0, 16),

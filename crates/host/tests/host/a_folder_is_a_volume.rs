@@ -132,6 +132,56 @@ fn a_spare_takes_the_place_of_a_lost_device() {
 }
 
 #[test]
+fn a_device_whose_slot_a_spare_had_in_between_is_not_caught_up() {
+    let (folder, root, service) = served();
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    let spare = file(folder.path().join("spare"), len);
+    done(service.obey(&Order::AddSpare { path: spare.clone(), overwrite: false }));
+    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    until_clean(&service);
+    // The spare gets this; the device that was lost does not.
+    let data = painted(3, 5_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    let old = root.join("device-02.pantile");
+    let again = |overwrite| service.obey(&Order::Replace { device: 2, path: old.clone(), overwrite });
+    let refused = again(false);
+    assert!(matches!(refused, Answer::Fault { kind: FaultKind::Input, .. }), "{refused:?}");
+    let answer = again(true);
+    let is_rebuilt = |text: &str| text.ends_with("is device 2 now and is being rebuilt.");
+    assert!(matches!(&answer, Answer::Done { text } if is_rebuilt(text)), "{answer:?}");
+    until_clean(&service);
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_device_whose_slot_a_spare_had_before_a_restart_is_not_caught_up() {
+    let (folder, root, service) = served();
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    let spare = file(folder.path().join("spare"), len);
+    done(service.obey(&Order::AddSpare { path: spare.clone(), overwrite: false }));
+    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    until_clean(&service);
+    let data = painted(4, 5_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    service.stop().expect("it stops");
+    let service = start(&root);
+    let old = root.join("device-02.pantile");
+    let answer = service.obey(&Order::Replace { device: 2, path: old, overwrite: true });
+    let is_rebuilt = |text: &str| text.ends_with("is device 2 now and is being rebuilt.");
+    assert!(matches!(&answer, Answer::Done { text } if is_rebuilt(text)), "{answer:?}");
+    until_clean(&service);
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+#[test]
 fn a_volume_has_no_more_spares_than_its_folder_can_name() {
     let (folder, root, service) = served();
     service.stop().expect("it stops");

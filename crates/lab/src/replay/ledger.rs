@@ -357,8 +357,9 @@ fn written_once(geometry: &Geometry) -> Result<Metadata, FormatError> {
         record: RecordNumber(0),
         next_generation: Generation(first_generation(stripes)),
     };
-    let members =
-        slots.iter().map(|&slot| SnapshotItem::Member(Member { slot, state: MemberState::Present }));
+    let members = slots
+        .iter()
+        .map(|&slot| SnapshotItem::Member(Member { slot, state: MemberState::Present, first_update: 0 }));
     let mapped = (0..stripes).map(|stripe| SnapshotItem::Stripe {
         logical: LogicalStripe(stripe.into()),
         physical: PhysicalStripe(stripe.into()),

@@ -210,8 +210,7 @@ impl Opening {
         self.rings = Rings::default();
         // The states of members in the last record are true even if it is discarded, because they
         // are about earlier writes. But then no record says so.
-        self.unrecorded = before.0.members() != maps.members();
-        before.0.set_members(maps.members());
+        self.unrecorded = before.0.take_members(&maps);
         self.away = maps.absent();
         if RecordNumber(number + 1) < newest.first_record {
             // The session continued from records that the present devices do not have.
@@ -292,7 +291,7 @@ impl Opening {
                 Change::Patch(patch) => engine.patching.redo(patch.clone()),
                 Change::Unmap { .. }
                 | Change::Forget { .. }
-                | Change::Member { .. }
+                | Change::Member(_)
                 | Change::WentHome { .. }
                 | Change::Note(_) => {}
             }

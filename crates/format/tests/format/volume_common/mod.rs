@@ -171,7 +171,7 @@ pub fn record() -> Record {
         number: RecordNumber(901),
         flushed_through: RecordNumber(900),
         entries: vec![
-            Entry::Member(Member { slot: Slot(4), state: rebuilding }),
+            Entry::Member(Member { slot: Slot(4), state: rebuilding, first_update: 0x1122_3344_5566 }),
             Entry::StripeSwitch(StripeSwitch {
                 logical: LogicalStripe(31),
                 physical: PhysicalStripe(39),
@@ -181,8 +181,12 @@ pub fn record() -> Record {
             Entry::LogForget { first: UserBlock(31 * 24), count: 24 },
             Entry::Unmap { first: LogicalStripe(0), count: 32 },
             Entry::LogWrite(log_write(7, 1002, &[(0, user(767)), (3, Holds::Parity), (4, Holds::Parity)])),
-            Entry::Member(Member { slot: Slot(0), state: MemberState::Lost { missed_from: Generation(9) } }),
-            Entry::Member(Member { slot: Slot(1), state: MemberState::Present }),
+            Entry::Member(Member {
+                slot: Slot(0),
+                state: MemberState::Lost { missed_from: Generation(9) },
+                first_update: 3,
+            }),
+            Entry::Member(Member { slot: Slot(1), state: MemberState::Present, first_update: 0 }),
         ],
     }
 }
@@ -198,7 +202,7 @@ pub fn members(shape: &Shape) -> impl Iterator<Item = SnapshotItem> + use<> {
             1 => MemberState::Lost { missed_from: Generation(7) },
             _ => MemberState::Present,
         };
-        SnapshotItem::Member(Member { slot: Slot(slot), state })
+        SnapshotItem::Member(Member { slot: Slot(slot), state, first_update: u64::from(slot) << 33 })
     })
 }
 
@@ -313,8 +317,9 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
         range(SHAPE.logical_stripes).prop_map(|(at, count)| Entry::Unmap { first: LogicalStripe(at), count }),
         any_log_write().prop_map(Entry::LogWrite),
         range(SHAPE.user_blocks()).prop_map(|(at, count)| Entry::LogForget { first: UserBlock(at), count }),
-        (0..SHAPE.devices, any_member_state())
-            .prop_map(|(slot, state)| Entry::Member(Member { slot: Slot(slot), state })),
+        (0..SHAPE.devices, any_member_state(), any::<u64>()).prop_map(|(slot, state, first_update)| {
+            Entry::Member(Member { slot: Slot(slot), state, first_update })
+        }),
         any_note().prop_map(Entry::Note),
         any_patch().prop_map(Entry::Patch),
     ]
@@ -503,7 +508,8 @@ pub fn any_snapshot() -> impl Strategy<Value = Vec<SnapshotItem>> {
     let mapped = proptest::option::of((0..SHAPE.physical_stripes, 0..1u64 << 20));
     let stripes = vec(mapped, SHAPE.logical_stripes as usize);
     (members, stripes, vec(any_log_write(), 0..12)).prop_map(|(members, stripes, log)| {
-        let member = |(slot, state)| SnapshotItem::Member(Member { slot: Slot(slot), state });
+        let member =
+            |(slot, state)| SnapshotItem::Member(Member { slot: Slot(slot), state, first_update: 7 });
         let mut items: Vec<SnapshotItem> = (0..).zip(members).map(member).collect();
         for (logical, mapped) in (0..).zip(stripes) {
             items.extend(mapped.map(|(physical, generation)| stripe(logical, physical, generation)));

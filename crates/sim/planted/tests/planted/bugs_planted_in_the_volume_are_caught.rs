@@ -69,6 +69,7 @@ fn seeds(bug: Bug) -> Range<u64> {
         Bug::GivesGenerationsAgain => 1350..9000,
         Bug::MovesCursorBeforeFlush => 0..8000,
         Bug::ForgetsGeneration => 400..2400,
+        Bug::TakesEarlierDevice => 1100..3100,
         _ => 0..2000,
     }
 }

@@ -19,6 +19,8 @@ pub enum Bug {
     ReusesFreedTooEarly,
     /// A device that comes back counts as present at once.
     TrustsStaleDevice,
+    /// A device that had a slot before another one counts as that other one.
+    TakesEarlierDevice,
     /// Blocks of a device are used without a comparison.
     DropsChecksum,
     /// Checksums are seeded with no generation, and headers of any generation count.
@@ -87,11 +89,12 @@ pub enum Bug {
 
 impl Bug {
     /// All that a volume without patches and epochs can have.
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 23] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
         Bug::ReusesFreedTooEarly,
         Bug::TrustsStaleDevice,
+        Bug::TakesEarlierDevice,
         Bug::DropsChecksum,
         Bug::ForgetsGeneration,
         Bug::AnswersBeforeLossIsRecorded,

@@ -7,11 +7,11 @@ pub mod sides;
 pub mod small;
 
 use pantile_code::{Code, Placement};
-use pantile_format::volume::{HistoryId, VolumeId};
+use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume, ScrubStatus, Slot,
-    State, Status, UserBlock, Volume, format_volume,
+    Action, Birth, DeviceBlock, Event, Found, Geometry, LOG_AGE, Lookup, Margin, NewVolume, ScrubStatus,
+    Slot, State, Status, UserBlock, Volume, format_volume,
 };
 use std::cell::Cell;
 use std::sync::Once;
@@ -86,6 +86,14 @@ impl sim::Engine for Driven {
 
     fn scrubbed(&self) -> Option<ScrubStatus> {
         self.volume.status()?.scrub
+    }
+
+    fn found(&self, slot: Slot, heads: &[Vec<u8>]) -> Option<Found> {
+        let found = heads.iter().filter_map(|head| Superblock::decode(head).ok());
+        match found.max_by_key(|found| (found.session, found.update)) {
+            Some(own) => self.volume.found(slot, &own),
+            None => Some(Found::Blank),
+        }
     }
 
     fn margin(&self) -> Option<Margin> {
