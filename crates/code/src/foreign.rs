@@ -222,6 +222,11 @@ struct Words {
 
 impl Words {
     fn read(name: &str, rest: &str) -> Result<Words, CodeError> {
+        // The text of a code is the last word, with blanks in it.
+        let (rest, equations) = match rest.find(" equations=") {
+            Some(at) => (&rest[..at], Some(Quoted(rest[at..].trim()).to_string())),
+            None => (rest, None),
+        };
         // A comma between brackets is not one between words, nor is one of a spec.
         let has_spec = rest.split_whitespace().any(|word| word == PLUGIN_HERE);
         let mut depth = 0usize;
@@ -234,8 +239,8 @@ impl Words {
             depth == 0 && (c == ',' && !has_spec || c.is_whitespace())
         };
         // Quoted as in messages, which changes no word of any name.
-        let words: Vec<String> =
-            rest.split(split).filter(|word| !word.is_empty()).map(|word| Quoted(word).to_string()).collect();
+        let words = rest.split(split).filter(|word| !word.is_empty()).map(|word| Quoted(word).to_string());
+        let words: Vec<String> = words.chain(equations).collect();
         let system = name.split_once(':').map(|(system, _)| system.trim());
         let prefix = match system {
             Some(system) if !name.trim_start().starts_with("plugin=") => format!("{system}:"),
@@ -502,8 +507,17 @@ pub fn ceph_layout(code: &Code, packet_bytes: Option<usize>) -> Option<(Rows, us
     }
 }
 
-/// The plug-in of Pantile: a code by its spec, or the words of Ceph's own plug-ins.
+/// The plug-in of Pantile: a code by its spec, or the words of Ceph's own plug-ins. The equations
+/// of a code without a family stand beside its spec, as the plug-in writes both into a profile.
 fn ceph_pantile(words: &mut Words) -> Result<OfJerasure, CodeError> {
+    if let Some(text) = words.value("equations")? {
+        let code = Code::from_text(&text.replace(';', "\n"))?;
+        let spec = code.spec();
+        if words.value("code")?.is_some_and(|named| named != spec) {
+            return Err(words.wrong(format!("the equations are those of {spec}; leave code= out")));
+        }
+        return ceph_columns(code, words);
+    }
     let Some(spec) = words.value("code")? else {
         let has =
             |key: &str| words.words.iter().any(|word| word.split_once('=').is_some_and(|(k, _)| k == key));
@@ -518,7 +532,12 @@ fn ceph_pantile(words: &mut Words) -> Result<OfJerasure, CodeError> {
             }
         };
     };
-    let code = Code::parse(&spec)?;
+    ceph_columns(Code::parse(&spec)?, words)
+}
+
+/// A code of the plug-in of Pantile, and the places of its rows.
+fn ceph_columns(code: Code, words: &mut Words) -> Result<OfJerasure, CodeError> {
+    let spec = code.spec().to_string();
     let data = code.data().len() / code.rows_max();
     for (key, need) in [("k", data), ("m", code.columns() - data)] {
         if words.number(key)?.is_some_and(|value| value != need) {

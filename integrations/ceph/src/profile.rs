@@ -1,8 +1,9 @@
 //! From the words of a profile to the layout of a pool, or the reason why there is none.
 //!
-//! `plugin=pantile` takes a code by its spec (`code=shec:6,4,3`) or Ceph's words for it (`k= m=`,
-//! with `c=` shec, with `l=` lrc, with `d=` clay, with `technique=` one of jerasure's), and refuses
-//! every word that it does not know: a typo is no default. `plugin=shec`, `plugin=clay` and
+//! `plugin=pantile` takes a code by its spec (`code=shec:6,4,3`), by the text of a code file
+//! (`equations=`) or Ceph's words for it (`k= m=`, with `c=` shec, with `l=` lrc, with `d=` clay,
+//! with `technique=` one of jerasure's), and refuses every word that it does not know: a typo is no
+//! default. `plugin=shec`, `plugin=clay` and
 //! `plugin=jerasure` accept the profiles of Ceph's own plug-ins, with the same defaults, since such
 //! pools exist; clay over a code of packets is refused. Defaults of a name are written into the
 //! profile, as Ceph wants it.
@@ -107,6 +108,18 @@ pub enum Refusal {
         /// Data chunks of the code.
         data: usize,
     },
+    /// The text of a code is longer than a profile should be.
+    LongText {
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// The profile has the equations of another code than it names.
+    OtherCode {
+        /// The code that it names.
+        code: String,
+        /// The code of the equations.
+        spec: String,
+    },
     /// Some column holds data and parity.
     MixedColumns {
         /// The code.
@@ -143,7 +156,7 @@ impl fmt::Display for Refusal {
             Refusal::Study(error) => error.fmt(out),
             Refusal::UnknownWord { word } => write!(
                 out,
-                "'{word}' is not known; code=SPEC, k, m, c, l, technique, w, packetsize, stripe_unit and crush-* are. \
+                "'{word}' is not known; code=SPEC, equations=TEXT, k, m, c, l, technique, w, packetsize, stripe_unit and crush-* are. \
                  Correct the word or leave it out"
             ),
             Refusal::Excluded { word, with } => {
@@ -164,6 +177,15 @@ impl fmt::Display for Refusal {
                 "mapping={mapping} has Ceph's own plug-in write parity over data, so that the last chunks of data are \
                  lost without any fault; only data first and parity behind, {}, is right. Leave mapping out",
                 "D".repeat(*data) + "_.."
+            ),
+            Refusal::LongText { bytes } => write!(
+                out,
+                "equations= has {bytes} bytes, and a profile at most {TEXT_BYTES_MOST}; a code of fewer equations is needed"
+            ),
+            Refusal::OtherCode { code, spec } => write!(
+                out,
+                "the equations are those of {spec}, and the profile names {code}; leave code= out for a new pool, and \
+                 never change the equations of a pool in use"
             ),
             Refusal::MixedColumns { spec } => write!(
                 out,
@@ -325,8 +347,12 @@ fn foreign(name: &str) -> Result<Layout, Refusal> {
     }
 }
 
-const KNOWN: [&str; 11] =
-    ["plugin", "code", "k", "m", "c", "l", "d", "technique", "w", "packetsize", "stripe_unit"];
+/// The longest text of a code in a profile: the monitors keep it, and every map of the cluster has
+/// it.
+const TEXT_BYTES_MOST: usize = 12 << 10;
+
+const KNOWN: [&str; 12] =
+    ["plugin", "code", "equations", "k", "m", "c", "l", "d", "technique", "w", "packetsize", "stripe_unit"];
 
 fn pantile(words: &mut Words) -> Result<Layout, Refusal> {
     let is_known = |word: &str| {
@@ -335,8 +361,11 @@ fn pantile(words: &mut Words) -> Result<Layout, Refusal> {
     if let Some(word) = words.keys().find(|word| !is_known(word)) {
         return Err(Refusal::UnknownWord { word: word.clone() });
     }
-    let Some(spec) = words.get("code").cloned() else { return in_cephs_words(words) };
-    let layout = named(&spec, words)?;
+    let layout = match (words.get("equations").cloned(), words.get("code").cloned()) {
+        (Some(text), _) => written_out(&text, words)?,
+        (None, Some(spec)) => of_code(Code::parse(&spec)?, "code", words)?,
+        (None, None) => return in_cephs_words(words),
+    };
     let data = layout.code.data().len() / layout.code.rows_max();
     // Ceph counts the space of a pool by these words.
     for (word, need) in [("k", data), ("m", layout.code.columns() - data)] {
@@ -351,17 +380,39 @@ fn pantile(words: &mut Words) -> Result<Layout, Refusal> {
     Ok(layout)
 }
 
-/// A code by its spec.
-fn named(spec: &str, words: &mut Words) -> Result<Layout, Refusal> {
+/// A code by the text of a code file, in which `;` ends a line as well.
+///
+/// The profile gets the text without comments, in one line, and the code's spec, which ends with
+/// the fingerprint of the equations: from then on it must be the same.
+fn written_out(text: &str, words: &mut Words) -> Result<Layout, Refusal> {
+    if text.len() > TEXT_BYTES_MOST {
+        return Err(Refusal::LongText { bytes: text.len() });
+    }
+    let code = Code::from_text(&text.replace(';', "\n"))?;
+    let spec = code.spec().to_string();
+    if let Some(code) = words.get("code").filter(|code| **code != spec) {
+        return Err(Refusal::OtherCode { code: code.clone(), spec });
+    }
+    let text = code.to_text().lines().collect::<Vec<&str>>().join(";");
+    if text.len() > TEXT_BYTES_MOST {
+        return Err(Refusal::LongText { bytes: text.len() });
+    }
+    let layout = of_code(code, "equations", words)?;
+    words.insert("code".into(), spec);
+    words.insert("equations".into(), text);
+    Ok(layout)
+}
+
+/// The layout of a code that one word of the profile gives.
+fn of_code(code: Code, given_by: &'static str, words: &mut Words) -> Result<Layout, Refusal> {
     for word in ["c", "l", "d", "technique", "w"] {
         if words.contains_key(word) {
-            return Err(Refusal::Excluded { word, with: "code" });
+            return Err(Refusal::Excluded { word, with: given_by });
         }
     }
-    let code = Code::parse(spec)?;
     let packet = number(words, "packetsize", None, 1)?;
     let (rows, chunk_multiple) =
-        ceph_layout(&code, packet).ok_or(Refusal::Excluded { word: "packetsize", with: "code" })?;
+        ceph_layout(&code, packet).ok_or(Refusal::Excluded { word: "packetsize", with: given_by })?;
     // Missing words of a profile are written into it.
     if let Rows::Packets(packet) = rows {
         number(words, "packetsize", Some(packet), 1)?;

@@ -95,6 +95,11 @@ fn chunks_have_the_lengths_that_their_system_allows() {
         ("ceph:plugin=shec k=6 m=4 c=3", Rows::Pieces, stripes(4096, 32)),
         ("ceph:plugin=clay k=4 m=2", Rows::Pieces, stripes(4096, 256)),
         ("ceph:plugin=pantile code=raidq:5+3", Rows::Pieces, stripes(4096, 64)),
+        (
+            "ceph:plugin=pantile k=1 equations=pantile-code 1;name a;columns 2;rows 2;[0][1] = [0][0];[1][1] = [1][0]",
+            Rows::Packets(512),
+            stripes(4096, 1024),
+        ),
         ("ceph:plugin=pantile code=evenodd:5", Rows::Packets(512), stripes(4096, 1024)),
         ("ceph:plugin=pantile code=rdp:5 packetsize=64", Rows::Packets(64), stripes(4096, 256)),
         ("ceph:plugin=pantile code=clay:4,2,5", Rows::Pieces, stripes(4096, 512)),

@@ -167,8 +167,10 @@ impl Profile {
         let is_word = |text: &str| !text.is_empty() && !text.contains(separates);
         let words = self.words.iter().filter(|(key, _)| !key.starts_with("crush-") && *key != "mapping");
         let mut name = String::from("ceph:");
-        for (i, (key, value)) in words.enumerate() {
-            if !is_word(key) || !is_word(value) {
+        let is_text = |key: &str| plugin == "pantile" && key == "equations";
+        let (texts, words): (Vec<_>, Vec<_>) = words.partition(|(key, _)| is_text(key));
+        for (i, (key, value)) in words.into_iter().chain(texts).enumerate() {
+            if !is_text(key) && (!is_word(key) || !is_word(value)) {
                 return Err(format!("the profile has {key}='{value}', which is no word"));
             }
             name += &format!("{}{key}={value}", if i == 0 { "" } else { " " });

@@ -89,17 +89,22 @@ fn pool_of(name: &str, profile: &str) -> Value {
     value!({"pool": 1, "pool_name": name, "type": 3, "size": 8, "pg_num": 8, "erasure_code_profile": profile})
 }
 
+/// A code of one's own, as the plug-in writes it into a profile.
+const PAIR: &str = "custom:pair-5a1a70365c246ab5";
+const PAIR_TEXT: &str = "pantile-code 1;name pair;columns 2;rows 1;[0][1] = 0x07*[0][0]";
+
 #[test]
 fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.json");
     let map = value!({
-        "pools": [pool_of("own", "own"), pool_of("wide", "wide"), pool_of("old", "old"), pool_of("olds", "olds")],
+        "pools": [pool_of("own", "own"), pool_of("wide", "wide"), pool_of("old", "old"), pool_of("olds", "olds"), pool_of("mine", "mine")],
         "erasure_code_profiles": {
             "own": {"plugin": "pantile", "code": "shec:6,4,3", "k": "6", "m": "4", "crush-failure-domain": "host"},
             "wide": {"plugin": "pantile", "code": "evenodd:5", "k": "3", "m": "2", "packetsize": "512"},
             "old": {"plugin": "jerasure_sse4", "technique": "cauchy_orig", "k": "4", "m": "2"},
             "olds": {"plugin": "shec_generic", "k": "4", "m": "3", "c": "2"},
+            "mine": {"plugin": "pantile", "code": PAIR, "k": "1", "m": "1", "equations": PAIR_TEXT},
         },
     });
     // The dump is the map of OSDs alone, or inside a report for support.
@@ -111,11 +116,11 @@ fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
         assert_eq!(status, 1);
         assert_eq!(
             column(|pool| &pool["examined"]["code"]),
-            ["shec:6,4,3", "evenodd:5", "crs:4+2,orig", "shec:4,3,c=2"].map(Value::from)
+            ["shec:6,4,3", "evenodd:5", "crs:4+2,orig", "shec:4,3,c=2", PAIR].map(Value::from)
         );
-        assert_eq!(column(|pool| &pool["examined"]["proved"]), [2, 2, 2, 2].map(Value::from));
+        assert_eq!(column(|pool| &pool["examined"]["proved"]), [2, 2, 2, 2, 1].map(Value::from));
         let is_stranded: Vec<bool> = pools.iter().map(|pool| !pool["stranded"].is_null()).collect();
-        assert_eq!(is_stranded, [false, false, true, true]);
+        assert_eq!(is_stranded, [false, false, true, true, false]);
         // Pantile's plug-in reads only as much as the planner.
         assert_eq!(pools[0]["examined"]["one_lost"]["ceph"], pools[0]["examined"]["one_lost"]["least"]);
     }

@@ -29,6 +29,18 @@ fn with_one_useful_sentence() {
         ("k=4 m=2 d=5 technique=reed_sol_van", "technique= does not go with d="),
         ("code=clay:4,2,5 packetsize=64", "packetsize= does not go with code="),
         ("k=4 m=2 technique=reed_sol_van w=24", "w=8, 16 or 32"),
+        ("equations=pantile-code 1;name a;columns 2;rows 1", "survives no loss"),
+        ("m=2 equations=pantile-code 1;name a;columns 2;rows 1;[0][1] = [0][0]", "has m=1; leave m out"),
+        ("w=8 equations=pantile-code 1;name a;columns 2;rows 1;[0][1] = [0][0]", "go with equations="),
+        (
+            "code=custom:a-0123456789abcdef equations=pantile-code 1;name a;columns 2;rows 1;[0][1] = [0][0]",
+            "never change the equations of a pool in use",
+        ),
+        ("code=rs:1+1 equations=pantile-code 1;name a;columns 2;rows 1;[0][1] = [0][0]", "names rs:1+1"),
+        (
+            "equations=pantile-code 1;name a;columns 2;rows 2;[0][1] = [0][0];[1][0] = [1][1]",
+            "keeps parity in columns of data",
+        ),
     ] {
         let refused = read(&format!("plugin=pantile {profile}")).unwrap_err().to_string();
         assert!(refused.contains(said), "{profile}: {refused}");
@@ -71,6 +83,10 @@ fn but_a_mapping_that_changes_nothing_is_taken() {
 /// profile.
 #[test]
 fn written_profiles_are_read_again() {
+    let pair = read("plugin=pantile equations=pantile-code 1;name pair;columns 2;rows 1;[0][1]=7*[0][0]");
+    let words = pair.unwrap().words;
+    assert_eq!(words["equations"], "pantile-code 1;name pair;columns 2;rows 1;[0][1] = 0x07*[0][0]");
+    assert!(words["code"].starts_with("custom:pair-") && words["k"] == "1", "{words:?}");
     for profile in [
         "plugin=pantile code=raidq:8+4",
         "plugin=pantile k=4 m=2 l=3",
@@ -79,9 +95,12 @@ fn written_profiles_are_read_again() {
         "plugin=clay",
         "plugin=pantile k=4 m=2 d=5",
         "plugin=jerasure technique=reed_sol_r6_op",
+        "plugin=pantile equations=# a pair\npantile-code 1\nname pair\ncolumns 2\nrows 1\n[0][1] = 7*[0][0]\n",
     ] {
         let first = read(profile).unwrap();
-        let words: Vec<String> = first.words.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (text, words): (Vec<_>, Vec<_>) = first.words.iter().partition(|(name, _)| *name == "equations");
+        let words = words.into_iter().chain(text);
+        let words: Vec<String> = words.map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(read(&words.join(" ")), Ok(first), "{profile}");
     }
 }

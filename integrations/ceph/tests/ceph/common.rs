@@ -6,11 +6,16 @@ use pantile_ceph::profile::{Opened, Plugin, Refusal};
 
 /// Reads a profile as it is written on a command line.
 pub fn read(profile: &str) -> Result<Opened, Refusal> {
+    // The text of a code has blanks, and comes last.
+    let (profile, text) = match profile.split_once(" equations=") {
+        Some((profile, text)) => (profile, Some(("equations".to_string(), text.to_string()))),
+        None => (profile, None),
+    };
     let words = profile.split([' ', '\n']).map(|word| {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         (name.to_string(), value.to_string())
     });
-    let words: std::collections::BTreeMap<String, String> = words.collect();
+    let words: std::collections::BTreeMap<String, String> = words.chain(text).collect();
     Plugin::named(&words["plugin"]).expect("a plug-in of ours").read(words)
 }
 

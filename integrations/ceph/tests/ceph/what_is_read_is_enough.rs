@@ -4,7 +4,7 @@ use crate::common::{encoded, pattern, pool};
 use pantile_ceph::Shards;
 use pantile_ceph::pool::{ChunkFault, Pool};
 
-const PROFILES: [&str; 22] = [
+const PROFILES: [&str; 23] = [
     "plugin=shec k=6 m=4 c=3",
     "plugin=shec k=6 m=4 c=2 technique=single",
     "plugin=jerasure technique=reed_sol_van k=5 m=3",
@@ -27,6 +27,9 @@ const PROFILES: [&str; 22] = [
     "plugin=pantile code=rdp:6",
     "plugin=pantile code=mirror:3",
     "plugin=pantile code=lch:4+2",
+    "plugin=pantile equations=pantile-code 1;name other-pair;columns 5;rows 2\n\
+     [0][3] = [0][0] + [0][1] + [0][2];[1][3] = [1][0] + [1][1] + [1][2]\n\
+     [0][4] = [0][0] + 2*[0][1] + 4*[0][2]; [1][4] = [1][0] + 2*[1][1] + 4*[1][2] + [0][0]",
 ];
 
 /// Returns every set of at most `most` of `count` shards, the empty set first.
