@@ -140,6 +140,8 @@ pub(crate) struct Member {
     error: Option<DeviceError>,
     shortage: Shortage,
     pace: Pace,
+    /// True if the last device of this slot was given up because it was slow.
+    was_slow: bool,
     failed_reads: FailedReads,
     /// True if this host's claim was written to the device, so that a claim of another host was
     /// written later.
@@ -161,6 +163,8 @@ pub struct MemberReport {
     pub len_bytes: u64,
     /// The error for which it was given up, or its present shortage.
     pub error: Option<DeviceError>,
+    /// True if it was given up because it was slow.
+    pub was_slow: bool,
     /// True if a request waits for space or memory on it.
     pub is_short: bool,
     /// Durations of its last reads, if there were enough.
@@ -785,6 +789,7 @@ impl Engine {
             fails_reads: member.failed_reads.are_too_many(),
             len_bytes: member.len_bytes,
             error: member.error.clone(),
+            was_slow: member.was_slow,
             is_short: !member.shortage.is_over(),
             reads: self.speeds.of(slot, Kind::Read),
             writes: self.speeds.of(slot, Kind::Write),
@@ -827,6 +832,7 @@ impl Member {
             error: None,
             shortage: Shortage::default(),
             pace: Pace::default(),
+            was_slow: false,
             failed_reads: FailedReads::default(),
             is_claimed: false,
         }

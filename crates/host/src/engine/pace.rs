@@ -143,6 +143,7 @@ impl Engine {
         let mut others = (0..self.members.len() as u32).map(Slot).filter(|&other| other != slot);
         if others.all(|other| self.volume.can_spare(&[slot, other]) == Some(true)) {
             self.drop_device_for(slot, Reason::SLOW, 0, None);
+            self.members[slot.0 as usize].was_slow = true;
         }
     }
 }

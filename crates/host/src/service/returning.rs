@@ -109,7 +109,8 @@ impl Service {
         for device in &report.status.devices {
             let (slot, member) = (device.slot, &report.members[device.slot.0 as usize]);
             let lost = device.state == DeviceState::Lost && !member.attached;
-            if !lost || !went_away(member.error.as_ref()) {
+            // A server that was slow answers at once and would be slow again.
+            if !lost || member.was_slow || !went_away(member.error.as_ref()) {
                 continue;
             }
             let Some(folder) = &state.folder else { return };
