@@ -230,7 +230,7 @@ pub enum StripeVerdict {
 /// A loss beyond the tolerance of the code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
-    /// Columns of the worst stripe that are lost.
+    /// Columns with lost blocks in such stripes.
     pub columns: Vec<u64>,
     /// Stripes with blocks that cannot be computed from the rest.
     pub stripes: u64,
@@ -248,7 +248,8 @@ pub struct Losses {
     pub any: bool,
     /// The number of sufficient sets among those that the search tried.
     pub enough_count: u64,
-    /// Mode beside: shards and files that hold the lost blocks of the worst stripe.
+    /// Mode beside: shards, files and disks with several files that hold the lost blocks of these
+    /// stripes.
     pub holders: Vec<String>,
     /// Mode beside: sets of holders that would each suffice, the first 16; `enough` are their
     /// columns.

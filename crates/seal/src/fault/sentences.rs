@@ -8,7 +8,7 @@ impl fmt::Display for Losses {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "more is lost than the code tolerates: columns {} are missing of {} (the first is {}), and {} cannot be recovered whole",
+            "more is lost than the code tolerates: blocks of columns {} are missing in {} (the first is {}), and {} cannot be recovered whole",
             numbers(&self.columns),
             counted(self.stripes, "stripe", "stripes"),
             self.first_stripe,
@@ -24,9 +24,12 @@ impl fmt::Display for Losses {
         };
         let sets: Vec<String> = match self.holders.is_empty() {
             true => self.enough.iter().take(SETS_SHOWN).map(|set| format!("{{{}}}", numbers(set))).collect(),
-            false => {
-                self.enough_holders.iter().take(SETS_SHOWN).map(|set| format!("{{{}}}", list(set))).collect()
-            }
+            false => self
+                .enough_holders
+                .iter()
+                .take(SETS_SHOWN)
+                .map(|set| format!("{{{}}}", list_most(set)))
+                .collect(),
         };
         match (self.any, sets.is_empty()) {
             (true, _) if self.bring_back > 1 && self.enough_count == 1 => {

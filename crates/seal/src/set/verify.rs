@@ -45,9 +45,6 @@ pub(crate) struct Damage {
     shards: BTreeMap<usize, (u64, BlockPlace)>,
     findings: Vec<StripeFinding>,
     finding_count: u64,
-    /// The lost cells of the worst stripe, and how many of them are unrecoverable.
-    worst: Option<(CellSet, usize)>,
-    worst_stripe: Option<u64>,
     /// True if all stripes were read.
     pub(crate) is_of_all: bool,
     /// The cells of the last query for recoverable cells, and the unrecoverable ones among them.
@@ -174,9 +171,6 @@ impl Damage {
             }
         }
         self.shards.clear();
-        if self.unrecoverable.is_empty() {
-            (self.worst, self.worst_stripe) = (None, None);
-        }
     }
 
     /// Returns the runs of stripes with damage.
@@ -355,14 +349,9 @@ impl Damage {
                 gone.push(cell);
             }
         }
-        if gone.is_empty() {
-            return;
+        if !gone.is_empty() {
+            self.unrecoverable.insert(stripe..stripe + 1, gone);
         }
-        if self.worst.as_ref().is_none_or(|(_, count)| *count < gone.len()) {
-            self.worst = Some((lost.clone(), gone.len()));
-            self.worst_stripe = Some(stripe);
-        }
-        self.unrecoverable.insert(stripe..stripe + 1, gone);
     }
 
     /// Records unrecoverable blocks that the restoration of a file met, as [`Damage::take`] would
@@ -378,10 +367,7 @@ impl Damage {
             let counts = self.files.entry(entry).or_default();
             counts.0 += stripes.end - stripes.start;
             counts.1 += stripes.end - stripes.start;
-            if self.worst.as_ref().is_none_or(|(_, count)| *count < gone.len()) {
-                self.worst = Some((lost.clone(), gone.len()));
-                self.worst_stripe = Some(stripes.start);
-            }
+            self.cells.insert(stripes.clone(), lost.clone());
             let new: Vec<Range<u64>> = self.unrecoverable.gaps(stripes).collect();
             self.unrecoverable.extend(new.into_iter().map(|run| (run, gone.clone())));
         }
@@ -389,40 +375,98 @@ impl Damage {
 
     /// Returns the unrecoverable blocks, and the remedies; `None` if there are no such blocks.
     pub(crate) fn losses(&self, set: &Set<'_>) -> Option<Losses> {
-        let (lost, _) = self.worst.as_ref()?;
+        let (first, _) = self.unrecoverable.first_range_value()?;
         let files: Vec<usize> = self.files.iter().filter(|(_, n)| n.1 > 0).map(|(&entry, _)| entry).collect();
-        let first_stripe = self.unrecoverable.first_range_value().map_or(0, |(run, _)| run.start);
         let shown_files = files.iter().take(FILES_SHOWN).map(|&entry| shown(&set.restored_path(entry)));
-        let stripe = self.worst_stripe.unwrap_or(first_stripe);
-        let holders = holders(set, lost, stripe);
-        let advice = advice(set, lost, &holders);
-        let code = set.geometry.codec.code();
-        let columns = |picks: &Vec<usize>| {
-            let cells = picks.iter().flat_map(|&i| holders[i].cells.iter());
-            let mut columns: Vec<u64> = cells.map(|&cell| code.column_of(cell) as u64).collect();
-            columns.sort_unstable();
-            columns.dedup();
-            columns
+        let (holders, patterns) = self.holders(set);
+        let advice = advice(set, &patterns, holders.len());
+        let columns = |cells: &mut dyn Iterator<Item = CellIndex>| {
+            let columns: BTreeSet<usize> = cells.map(|cell| set.geometry.place[cell.usize()].0).collect();
+            wide(&columns.into_iter().collect::<Vec<usize>>())
         };
-        let names = |picks: &Vec<usize>| picks.iter().map(|&i| holders[i].name.clone()).collect();
+        let columns_of = |picks: &Vec<usize>| {
+            let lost = patterns.iter().flatten().filter(|(_, holder)| picks.contains(holder));
+            columns(&mut lost.map(|&(cell, _)| cell))
+        };
+        let names = |picks: &Vec<usize>| picks.iter().map(|&i| holders[i].clone()).collect();
         let beside = set.manifest.mode == Mode::Beside;
         let shown_advice = advice.iter().take(16);
         Some(Losses {
-            columns: wide(&lost.columns(code)),
+            columns: columns(&mut patterns.iter().flatten().map(|&(cell, _)| cell)),
             stripes: self.unrecoverable.iter().map(|(run, _)| length(run)).sum(),
-            first_stripe,
+            first_stripe: first.start,
             files: shown_files.collect(),
             file_count: files.len() as u64,
             bring_back: advice.first().map_or(0, |set| set.len() as u64),
             any: is_any(&advice, holders.len()),
-            enough: shown_advice.clone().map(columns).collect(),
+            enough: shown_advice.clone().map(columns_of).collect(),
             enough_count: advice.len() as u64,
             enough_holders: if beside { shown_advice.map(names).collect() } else { Vec::new() },
-            holders: if beside { holders.iter().map(|h| h.name.clone()).collect() } else { Vec::new() },
+            holders: if beside { holders.clone() } else { Vec::new() },
             unfinished: set.unfinished(),
         })
     }
+
+    /// Returns the names of the holders of lost blocks in the stripes with unrecoverable ones, and
+    /// the patterns of loss in these stripes, each once.
+    ///
+    /// A holder is a shard, or in mode beside a file, or a disk with several such files if the set
+    /// has several disks, or too many such files to try their combinations.
+    fn holders(&self, set: &Set<'_>) -> (Vec<String>, BTreeSet<Pattern>) {
+        const FILES_MOST: usize = 16;
+        let beside = set.manifest.mode == Mode::Beside;
+        let lane = |cell: &CellIndex| set.geometry.lane_of[cell.usize()].filter(|_| beside);
+        let columns = set.lost_cells();
+        let mut patterns: BTreeSet<Vec<(CellIndex, Result<usize, usize>)>> = BTreeSet::new();
+        for (run, _) in self.unrecoverable.iter() {
+            let damaged = self.cells.overlapping(run).map(|(part, cells)| (within(part, run), Some(cells)));
+            let whole = self.cells.gaps(run).map(|part| (part, None));
+            for (stripes, cells) in damaged.chain(whole) {
+                let mut lost = columns.clone();
+                cells.into_iter().flat_map(CellSet::iter).for_each(|cell| lost.insert(cell));
+                // The owners of the cells change at the ends of files alone.
+                let owned = lost.iter().filter_map(|cell| lane(&cell));
+                let runs = owned.flat_map(|lane| set.grid.runs(lane, stripes.clone()));
+                let ends = runs.flat_map(|run| [run.first, run.first + run.count]);
+                let begins: BTreeSet<u64> =
+                    ends.chain([stripes.start]).filter(|at| *at < stripes.end).collect();
+                patterns.extend(begins.into_iter().map(|stripe| {
+                    let entry = |cell: &CellIndex| Some(set.grid.owner(lane(cell)?, stripe)?.0);
+                    let holder = |cell: CellIndex| entry(&cell).ok_or(set.geometry.place[cell.usize()].0);
+                    lost.iter().map(|cell| (cell, holder(cell))).collect()
+                }));
+            }
+        }
+        let mut files: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+        for &entry in patterns.iter().flatten().filter_map(|(_, holder)| holder.as_ref().ok()) {
+            files.entry(set.manifest.entries[entry].source).or_default().insert(entry);
+        }
+        let is_few = files.values().map(BTreeSet::len).sum::<usize>() <= FILES_MOST;
+        let disks = set.disk_names();
+        let is_joined = |source: u32| files[&source].len() > 1 && (disks.len() > 1 || !is_few);
+        // The files of a disk have one name together.
+        let named = |holder: Result<usize, usize>| {
+            holder.map(|entry| {
+                let source = set.manifest.entries[entry].source;
+                (source, Some(entry).filter(|_| !is_joined(source)))
+            })
+        };
+        let all: BTreeSet<_> = patterns.iter().flatten().map(|(_, holder)| named(*holder)).collect();
+        let name = |holder: &Result<(u32, Option<usize>), usize>| match *holder {
+            Err(column) => format!("shard {column}"),
+            Ok((_, Some(entry))) => shown(&set.restored_path(entry)),
+            Ok((source, None)) => format!("disk {} ({} files)", disks[source as usize], files[&source].len()),
+        };
+        let number: BTreeMap<_, usize> = all.iter().copied().zip(0..).collect();
+        let numbered = |pattern: &Vec<(CellIndex, Result<usize, usize>)>| {
+            pattern.iter().map(|(cell, holder)| (*cell, number[&named(*holder)])).collect()
+        };
+        (all.iter().map(name).collect(), patterns.iter().map(numbered).collect())
+    }
 }
+
+/// Lost cells of a stripe, each with the number of its holder.
+type Pattern = Vec<(CellIndex, usize)>;
 
 /// Returns the number of stripes in a run.
 fn length(run: &Range<u64>) -> u64 {
@@ -434,68 +478,41 @@ pub(crate) fn within(run: &Range<u64>, stripes: &Range<u64>) -> Range<u64> {
     run.start.max(stripes.start)..run.end.min(stripes.end)
 }
 
-/// A shard, or in mode beside a file, whose return brings its cells back.
-struct Holder {
-    name: String,
-    cells: Vec<CellIndex>,
-}
-
-/// Returns the holders of the lost cells of a stripe.
-fn holders(set: &Set<'_>, lost: &CellSet, stripe: u64) -> Vec<Holder> {
-    let code = set.geometry.codec.code();
-    let mut holders: Vec<(Option<usize>, Holder)> = Vec::new();
-    for cell in lost.iter() {
-        let column = code.column_of(cell);
-        let lane = set.geometry.lane_of[cell.usize()].filter(|_| set.manifest.mode == Mode::Beside);
-        let entry = lane.and_then(|lane| set.grid.owner(lane, stripe)).map(|(entry, _)| entry);
-        let known = holders.iter_mut().find(|(of, holder)| match (of, entry) {
-            (Some(a), Some(b)) => *a == b,
-            (None, None) => code.column_of(holder.cells[0]) == column,
-            _ => false,
-        });
-        match known {
-            Some((_, holder)) => holder.cells.push(cell),
-            None => {
-                let name = match entry {
-                    Some(entry) => shown(&set.restored_path(entry)),
-                    None => format!("shard {column}"),
-                };
-                holders.push((entry, Holder { name, cells: vec![cell] }));
-            }
-        }
-    }
-    holders.into_iter().map(|(_, holder)| holder).collect()
-}
-
 /// Returns the losses of a few cells that were found outside a scan.
 pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usize]) -> Losses {
-    let mut damage = Damage { worst: Some((lost.clone(), lost.len())), ..Damage::default() };
+    let mut damage = Damage::default();
+    damage.cells.insert(stripe..stripe + 1, lost.clone());
     damage.unrecoverable.insert(stripe..stripe + 1, lost.iter().collect());
     files.iter().for_each(|&entry| {
         damage.files.insert(entry, (1, 1));
     });
-    damage.losses(set).unwrap_or_else(|| unreachable!("a worst stripe was given"))
+    damage.losses(set).unwrap_or_else(|| unreachable!("a stripe was given"))
 }
 
-/// Returns the smallest sufficient sets of holders. If the limited number of tries finds none, it
-/// returns one sufficient set of which no holder can be omitted.
-fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
+/// Returns the smallest sets of holders that suffice in every pattern. If the limited number of
+/// tries finds none, it returns one sufficient set of which no holder can be omitted, or if that
+/// takes too long, all holders.
+fn advice(set: &Set<'_>, patterns: &BTreeSet<Pattern>, holders: usize) -> Vec<Vec<usize>> {
     const TRIES_MOST: u64 = 4000;
-    // One try solves as many equations as there are lost cells; all tries together take about a
-    // second.
+    // One try solves as many equations as there are lost cells in each pattern; all tries together
+    // take about a second.
     const PRODUCTS_MOST: u64 = 1 << 32;
-    let tries_most = (PRODUCTS_MOST / (lost.len() as u64).saturating_pow(3).max(1)).clamp(1, TRIES_MOST);
+    let products = |pattern: &Pattern| (pattern.len() as u64).saturating_pow(3);
+    let products = patterns.iter().map(products).fold(1, u64::saturating_add);
     let is_enough = |back: &[usize]| {
-        let mut still = set.geometry.no_cells();
-        let comes_back = |cell: &CellIndex| back.iter().any(|&i| holders[i].cells.contains(cell));
-        lost.iter().filter(|cell| !comes_back(cell)).for_each(|cell| still.insert(cell));
-        let wanted: Vec<CellIndex> = still.iter().collect();
-        set.recoverable(&still, wanted.clone()).len() == wanted.len()
+        patterns.iter().all(|pattern| {
+            let mut still = set.geometry.no_cells();
+            let lost = pattern.iter().filter(|(_, holder)| !back.contains(holder));
+            lost.for_each(|&(cell, _)| still.insert(cell));
+            let wanted: Vec<CellIndex> = still.iter().collect();
+            set.recoverable(&still, wanted.clone()).len() == wanted.len()
+        })
     };
+    let tries_most = (PRODUCTS_MOST / products).clamp(1, TRIES_MOST);
     let mut tries = 0;
-    for size in 1..=holders.len() {
+    for size in 1..=holders {
         let limits = (tries_most - tries, usize::MAX);
-        let tally = SetTally::of(holders.len(), size, limits, |back| !is_enough(back));
+        let tally = SetTally::of(holders, size, limits, |back| !is_enough(back));
         tries += tally.tried;
         match tally.fatal.is_empty() {
             false => return tally.fatal,
@@ -503,8 +520,9 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
             true => {}
         }
     }
-    let mut all: Vec<usize> = (0..holders.len()).collect();
-    for i in (0..holders.len()).rev() {
+    let mut all: Vec<usize> = (0..holders).collect();
+    let is_quick = products.saturating_mul(holders as u64) <= 16 * PRODUCTS_MOST;
+    for i in (0..holders).rev().filter(|_| is_quick) {
         let without: Vec<usize> = all.iter().copied().filter(|&other| other != i).collect();
         if is_enough(&without) {
             all = without;

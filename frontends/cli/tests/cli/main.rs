@@ -3,6 +3,7 @@
 mod a_code_is_advised_for_a_trace;
 mod a_machine_is_watched;
 mod a_room_imports_only_what_stands_above_it;
+mod a_shelf_of_disks_is_kept;
 mod answers_have_their_documented_shape;
 mod any_file_is_given_as_a_device;
 mod certificates_convince_another_program;

@@ -1,0 +1,99 @@
+//! Disks with files, and disks with their parity: what goes wrong with them, and which command
+//! helps.
+
+use crate::common::*;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A folder with the folders of some disks.
+struct Shelf {
+    directory: tempfile::TempDir,
+}
+
+/// Bytes that no other seed has.
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..len).map(next).collect()
+}
+
+impl Shelf {
+    /// Disks `d1` to `d3`, each with five files, and their parities in `p` and `q`.
+    fn sealed() -> Shelf {
+        let shelf = Shelf { directory: tempfile::tempdir().expect("a directory") };
+        for disk in 1..=3u64 {
+            fs::create_dir(shelf.path(&format!("d{disk}"))).expect("made");
+            for file in 1..=5u64 {
+                let bytes = noise(20_000 + 1000 * file as usize, disk * 10 + file);
+                fs::write(shelf.path(&format!("d{disk}/f{file}")), bytes).expect("written");
+            }
+        }
+        let seal = ["seal", "d1", "d2", "d3", "--name", "s", "--code", "raid6", "--beside"];
+        shelf.good(&[&seal[..], &["--out", "p", "--out", "q"]].concat());
+        shelf
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        pantile_in(self.directory.path(), arguments)
+    }
+
+    fn good(&self, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.status, 0, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        run.stdout
+    }
+}
+
+fn overwrite(path: &Path, at: u64) {
+    let file = fs::File::options().write(true).open(path).expect("opened");
+    file.write_all_at(&[0x55; 4096], at).expect("written");
+}
+
+/// Two disks and a parity are lost: each of the three, as a whole, suffices.
+#[test]
+fn bringing_back_what_the_verdict_names_restores_every_file() {
+    let shelf = Shelf::sealed();
+    for disk in ["d1", "d2", "q"] {
+        fs::rename(shelf.path(disk), shelf.path(&format!("{disk}-away"))).expect("renamed");
+        fs::create_dir(shelf.path(disk)).expect("made");
+    }
+    let advice = "bring back any 1 of disk d1 (5 files), disk d2 (5 files), shard 4.";
+    for command in ["verify", "heal"] {
+        let run = shelf.run(&[command, "p"]);
+        assert!(run.status == 2 && run.stderr.contains(advice), "{command}: {}", run.stderr);
+    }
+    fs::remove_dir(shelf.path("d2")).expect("removed");
+    fs::rename(shelf.path("d2-away"), shelf.path("d2")).expect("renamed");
+    shelf.good(&["heal", "p", "--out", "q"]);
+    for file in 1..=5u64 {
+        let bytes = fs::read(shelf.path(&format!("d1/f{file}"))).expect("restored");
+        assert_eq!(bytes, noise(20_000 + 1000 * file as usize, 10 + file));
+    }
+}
+
+/// Shards 0 to 2 are rotten in an early stripe, and 1 to 3 in a late one: 0 restores the first
+/// alone.
+#[test]
+fn a_shard_that_restores_some_stripes_alone_is_not_named() {
+    let shelf = Shelf { directory: tempfile::tempdir().expect("a directory") };
+    fs::write(shelf.path("f"), noise(2 * 64 * 4096, 1)).expect("written");
+    shelf.good(&["seal", "f", "--code", "rs:2+2", "--block", "4K", "--out", "shards"]);
+    for column in 0..4u64 {
+        let shard = shelf.path(&format!("shards/f.{column:02}.shard"));
+        for at in [40_960, 204_800].iter().skip(usize::from(column == 3)).take(2 - usize::from(column == 0)) {
+            overwrite(&shard, *at);
+        }
+    }
+    for command in ["verify", "heal"] {
+        let run = shelf.run(&[command, "shards"]);
+        assert!(run.stderr.contains("; bring back 1 of columns 0-3: {1} or {2}."), "{}", run.stderr);
+    }
+}
