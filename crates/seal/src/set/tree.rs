@@ -87,6 +87,16 @@ fn is_of_path(error: &std::io::Error) -> bool {
         || Errno::from_io_error(error).is_some_and(|errno| DAMAGED.contains(&errno))
 }
 
+/// True for the blocks of a file that `heal` replaced, beside that file.
+fn is_replaced(name: &Path, names: &[PathBuf]) -> bool {
+    const END: &[u8] = b".replaced-blocks";
+    let name = name.as_os_str().as_bytes();
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let numbered = name[..name.len() - digits].strip_suffix(b".").filter(|_| digits > 0);
+    let file = numbered.unwrap_or(name).strip_suffix(END);
+    file.is_some_and(|file| names.binary_search(&path_of(file).to_path_buf()).is_ok())
+}
+
 /// The longest path below a source that a system opens.
 const PATH_BYTES_MOST: usize = 4095;
 
@@ -250,7 +260,7 @@ impl Tree {
                         continue;
                     }
                 }
-                for name in names.iter().rev() {
+                for name in names.iter().rev().filter(|name| !is_replaced(name, &names)) {
                     let mut below = path.clone();
                     if !below.is_empty() {
                         below.push(b'/');

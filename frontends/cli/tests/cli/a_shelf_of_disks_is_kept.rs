@@ -97,3 +97,22 @@ fn a_shard_that_restores_some_stripes_alone_is_not_named() {
         assert!(run.stderr.contains("; bring back 1 of columns 0-3: {1} or {2}."), "{}", run.stderr);
     }
 }
+
+#[test]
+fn replaced_blocks_beside_their_file_are_not_sealed() {
+    let shelf = Shelf::sealed();
+    for name in
+        ["f1.replaced-blocks", "f1.replaced-blocks.1", "alone.replaced-blocks", "f1.replaced-blocks.x"]
+    {
+        fs::write(shelf.path(&format!("d1/{name}")), "blocks").expect("written");
+    }
+    let sealed = shelf.good(&["seal", "--out", "p"]);
+    assert!(sealed.contains("2 paths added"), "{sealed}");
+    let listed = shelf.good(&["info", "p", "--files"]);
+    assert!(
+        listed.contains("d1/alone.replaced-blocks") && listed.contains("d1/f1.replaced-blocks.x"),
+        "{listed}"
+    );
+    assert!(!listed.contains("f1.replaced-blocks\n") && !listed.contains("f1.replaced-blocks.1"), "{listed}");
+    shelf.good(&["verify", "p"]);
+}
