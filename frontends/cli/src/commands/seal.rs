@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 /// and writes only the changes. With --beside the shards hold parity only, and the original files
 /// stay the data: seal each disk as a PATH, and give each parity an --out of its own.
 #[derive(Args)]
+#[command(mut_arg("all", |all| all.exclusive(false).conflicts_with_all(ONE_SET)))]
+#[command(mut_arg("out", |out| out.required_unless_present("all").required(false)))]
 #[command(after_long_help = "\
 Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set has either the \
 whole old or the whole new state; Ctrl-C, a full disk or a file that cannot be read leave the old one. Sealing again \
@@ -37,7 +39,7 @@ Examples:
   pantile seal --beside --disk films=/disk1 --disk music=/disk2 --code raid6:2 --out /parity --name pool
   pantile seal --disk films=/mnt/new --out /parity      films has moved, the others have not
   pantile seal --beside /disk1 /disk2 --code raid6:2 --name pool --out /par1/pool --out /par2/pool
-  pantile seal --all                                    every set of /etc/pantile/pantile.toml
+  pantile seal --all                                    every set of /etc/pantile/pantile.toml; with --quiet, too
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
 pub struct Seal {
     /// Files and directories to protect.
@@ -130,7 +132,8 @@ pub struct Seal {
 impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         if let Some(config) = self.all.all {
-            return all::run(Task::Seal, &config, &[], terminal);
+            let more: Vec<OsString> = self.quiet.then(|| "--quiet".into()).into_iter().collect();
+            return all::run(Task::Seal, &config, &more, terminal);
         }
         let outs = self.out.clone();
         outs.iter().try_for_each(|out| refuse_swapped(&self.paths, out))?;
@@ -196,6 +199,32 @@ impl Seal {
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
 }
+
+/// Options of one set, or the form of one report.
+const ONE_SET: [&str; 22] = [
+    "paths",
+    "disks",
+    "code",
+    "effort",
+    "out",
+    "beside",
+    "no_checksums",
+    "block",
+    "name",
+    "moved",
+    "read_all",
+    "forget",
+    "shared",
+    "accept_changes",
+    "pin",
+    "exclude",
+    "one_file_system",
+    "exclude_none",
+    "removed_max",
+    "changed_max",
+    "dry_run",
+    "json",
+];
 
 /// Checks the code of a new set; `sources`: the number of those beside which parity is written.
 pub fn set_code(text: &str, sources: Option<usize>) -> Result<(), Failure> {

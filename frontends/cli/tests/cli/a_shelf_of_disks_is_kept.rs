@@ -116,3 +116,22 @@ fn replaced_blocks_beside_their_file_are_not_sealed() {
     assert!(!listed.contains("f1.replaced-blocks\n") && !listed.contains("f1.replaced-blocks.1"), "{listed}");
     shelf.good(&["verify", "p"]);
 }
+
+#[test]
+fn sealing_every_set_quietly_says_nothing_if_all_is_well() {
+    let shelf = Shelf::sealed();
+    let shown = shelf.directory.path().display().to_string();
+    let config = format!(
+        "state = '{shown}/state'\n[set.s]\npaths = ['{shown}/d1', '{shown}/d2', '{shown}/d3']\nout = ['{shown}/p', '{shown}/q']\nbeside = true\n"
+    );
+    fs::write(shelf.path("pantile.toml"), config).expect("written");
+    assert!(shelf.good(&["seal", "--all=pantile.toml"]).contains("generation"));
+    for quiet in ["--quiet", "-q"] {
+        let run = shelf.run(&["seal", "--all=pantile.toml", quiet]);
+        assert_eq!((run.status, run.stdout + &run.stderr), (0, String::new()));
+    }
+    let run = shelf.run(&["seal", "--all=pantile.toml", "--dry-run"]);
+    assert!(run.status == 2 && run.stderr.contains("cannot be used with"), "{}", run.stderr);
+    let run = shelf.run(&["seal", "d1"]);
+    assert!(run.status == 2 && run.stderr.contains("--out"), "{}", run.stderr);
+}
