@@ -455,7 +455,7 @@ impl Damage {
         let name = |holder: &Result<(u32, Option<usize>), usize>| match *holder {
             Err(column) => format!("shard {column}"),
             Ok((_, Some(entry))) => shown(&set.restored_path(entry)),
-            Ok((source, None)) => format!("disk {} ({} files)", disks[source as usize], files[&source].len()),
+            Ok((source, None)) => format!("{} ({} files)", disks[source as usize], files[&source].len()),
         };
         let number: BTreeMap<_, usize> = all.iter().copied().zip(0..).collect();
         let numbered = |pattern: &Vec<(CellIndex, Result<usize, usize>)>| {

@@ -65,7 +65,7 @@ fn bringing_back_what_the_verdict_names_restores_every_file() {
         fs::rename(shelf.path(disk), shelf.path(&format!("{disk}-away"))).expect("renamed");
         fs::create_dir(shelf.path(disk)).expect("made");
     }
-    let advice = "bring back any 1 of disk d1 (5 files), disk d2 (5 files), shard 4.";
+    let advice = "bring back any 1 of d1 (5 files), d2 (5 files), shard 4.";
     for command in ["verify", "heal"] {
         let run = shelf.run(&[command, "p"]);
         assert!(run.status == 2 && run.stderr.contains(advice), "{command}: {}", run.stderr);
