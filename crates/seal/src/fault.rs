@@ -186,14 +186,14 @@ impl Fault {
     }
 
     /// Reports columns whose shards cannot be used, or else damaged blocks, in a set that is to be
-    /// changed.
-    pub(crate) fn needs_heal(columns: &[usize], blocks: u64) -> Fault {
+    /// changed; `heal` is the command that repairs it.
+    pub(crate) fn needs_heal(columns: &[usize], blocks: u64, heal: &str) -> Fault {
         let found = match columns.is_empty() {
             true => format!("{blocks} of its blocks are damaged"),
             false => format!("the shards of columns {} cannot be used", sentences::columns(columns)),
         };
         let what = format!("the set must be whole before it is brought up to date, but {found}");
-        Fault::new(FaultKind::NeedsHeal, what).hint("heal it first")
+        Fault::new(FaultKind::NeedsHeal, what).hint(format!("run '{heal}' first"))
     }
 
     pub(crate) fn too_much_lost(losses: Losses, healed: Option<HealReport>) -> Fault {
@@ -226,12 +226,6 @@ impl Fault {
         let name = crate::set::names::shown(name);
         Fault::request(format!("the set has no disk called {name}"))
             .hint(format!("it has {}", known.join(", ")))
-    }
-
-    /// Reports a pattern or path without a match in the set.
-    pub(crate) fn nothing_meant(what: &str) -> Fault {
-        Fault::request(format!("nothing that is sealed fits '{what}'"))
-            .hint("'pantile info --files' shows the paths of a set")
     }
 
     /// Reports originals that would be read or written at places that are known only from the set.

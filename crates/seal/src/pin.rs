@@ -200,7 +200,7 @@ fn write_pin(
         set.read(&mut window, &cells, all);
         let wrong: usize = window.lost.iter().map(|lost| lost.iter().count()).sum();
         if wrong > 0 {
-            return Err(Fault::needs_heal(&[], wrong as u64));
+            return Err(Fault::needs_heal(&[], wrong as u64, &set.command("heal")));
         }
         for &cell in &cells {
             let blocks = &window.arena.get(cell.usize())[window.bytes(0..window.count())];

@@ -185,7 +185,7 @@ fn reseal(
             let what = format!("a repair of files was cut off, and {} says how it goes on", path.display());
             return Err(Fault::new(FaultKind::Pending, what)
                 .at(path)
-                .hint("run 'pantile heal' on this set first"));
+                .hint(format!("run '{}' first", set.command("heal"))));
         }
         let sources = named(&set, options, given)?;
         let tree = Tree::walk(world.disk, sources, &own(&set, options, dirs, name)?)?;

@@ -25,7 +25,7 @@ pub(crate) mod window;
 use crate::apply::lock::Lock;
 use crate::apply::repair::UnderRepair;
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, resolve, spelt_one_way};
-use crate::fault::sentences::counted;
+use crate::fault::sentences::{counted, words};
 use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
 use crate::report::{
@@ -625,6 +625,16 @@ impl<'w> Set<'w> {
             true => Way::Unknown,
             false => Way::To { moved_at: moves.moved_at },
         }
+    }
+
+    /// Returns a command on the set, as a user types it.
+    pub(crate) fn command(&self, word: &str) -> String {
+        let dir = &self.names.dir;
+        let mut command = format!("pantile {word} {}", words([dir]));
+        if found::manifests_in(self.world.disk, dir).len() > 1 {
+            command += &format!(" --name {}", words([&PathBuf::from(shown(&self.manifest.name))]));
+        }
+        command
     }
 
     /// True if a single block can be judged, by its checksum or a pin.

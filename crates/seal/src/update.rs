@@ -84,12 +84,13 @@ pub(crate) fn update(
     if !missing.is_empty() {
         let dir = &set.names.dir;
         let what = format!("the shards of columns {} are not in {}", columns(&missing), dir.display());
-        return Err(Fault::new(FaultKind::Damaged, what).at(dir).hint(
-            "of one that was moved to another disk leave a symbolic link there, under its name; if one is lost, heal it first",
-        ));
+        return Err(Fault::new(FaultKind::Damaged, what).at(dir).hint(format!(
+            "of one that was moved to another disk leave a symbolic link there, under its name; if one is lost, run '{}' first",
+            set.command("heal")
+        )));
     }
     if !broken.is_empty() {
-        return Err(Fault::needs_heal(&broken, 0));
+        return Err(Fault::needs_heal(&broken, 0, &set.command("heal")));
     }
     if !options.dry_run {
         remove_temporaries(set.world.disk, &set.names)?;
@@ -267,13 +268,12 @@ fn many_removed(source: &Path, emptied: Option<&Path>, (removed, of): (u64, u64)
 }
 
 /// Refuses a seal that would forget files that `heal` was asked to restore and did not.
-fn not_restored(dir: &PathBuf, lost: &[PathBuf]) -> Fault {
+fn not_restored(heal: &str, lost: &[PathBuf]) -> Fault {
     let count = counted(lost.len() as u64, "file", "files");
     let what =
         format!("{count} that 'heal' did not restore would be forgotten, such as {}", lost[0].display());
     Fault::request(what).at(&lost[0]).hint(format!(
-        "run 'pantile heal {}' again; if that cannot restore them, or they were removed, say --removed-max 100% to seal without them",
-        words([dir])
+        "run '{heal}' again; if that cannot restore them, or they were removed, say --removed-max 100% to seal without them"
     ))
 }
 
@@ -441,7 +441,7 @@ impl Plan {
                 .map(|&i| set.original_path(i))
                 .collect();
             if !lost.is_empty() {
-                return Err(not_restored(&set.names.dir, &lost));
+                return Err(not_restored(&set.command("heal"), &lost));
             }
         }
         let gone: Vec<&Entry> = gone.iter().map(|&i| &old[i]).filter(is_gone).collect();
@@ -680,7 +680,7 @@ impl Plan {
                 &disguised,
                 ("file holds", "files hold"),
                 "something else than was sealed, though sizes and times of modification are as they were",
-                (&accept, format!("pantile heal {}", words([&set.names.dir]))),
+                (&accept, set.command("heal")),
             ));
         }
         if !rot_or_change.is_empty() {
@@ -688,10 +688,7 @@ impl Plan {
                 &rot_or_change,
                 ("file has", "files have"),
                 "an earlier time than was sealed, its size, and in all blocks but few its content",
-                (
-                    "say --accept-changes to seal it",
-                    format!("pantile unseal {} --to as-sealed", words([&set.names.dir])),
-                ),
+                ("say --accept-changes to seal it", format!("{} --to as-sealed", set.command("unseal"))),
             ));
         }
         self.stripes = allocator.stripes;

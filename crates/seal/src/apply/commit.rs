@@ -256,7 +256,7 @@ fn open_outputs(set: &Set<'_>) -> Result<Vec<Output>, Fault> {
     let mut outputs = Vec::new();
     for column in set.geometry.stored_columns() {
         let Some(shard) = &set.shards[column] else {
-            return Err(Fault::needs_heal(&[column], 0));
+            return Err(Fault::needs_heal(&[column], 0, &set.command("heal")));
         };
         let path = shard.path.clone();
         let read = shard.file.meta().map_err(|e| Fault::io("reading", &path, e))?;
@@ -452,14 +452,14 @@ impl Changing<'_, '_> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased: CellSet = window.lost[group.start].clone();
             if set.manifest.mode == Mode::Full && !erased.is_empty() {
-                return Err(Fault::needs_heal(&[], erased.len() as u64));
+                return Err(Fault::needs_heal(&[], erased.len() as u64, &set.command("heal")));
             }
             let checker = set.geometry.checker(&erased);
             let cells = window.cells(group);
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
             let fault = checker.first_fault(&views);
             if fault.unwrap_or_else(|e| unreachable!("a window is a stripe: {e}")).is_some() {
-                return Err(Fault::needs_heal(&[], 1));
+                return Err(Fault::needs_heal(&[], 1, &set.command("heal")));
             }
         }
         Ok(())

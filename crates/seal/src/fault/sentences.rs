@@ -94,10 +94,14 @@ pub(crate) fn paths(paths: &[PathBuf]) -> String {
 
 /// Returns paths as words of a shell command.
 pub(crate) fn words<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
+    // A command is quoted in a sentence, so its words have no quotes of their own.
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:,+@%=".contains(c);
+    let escaped = |c: char| if is_plain(c) { c.to_string() } else { format!("\\{c}") };
     let word = |path: &PathBuf| match path.display().to_string() {
-        text if !text.is_empty() && text.chars().all(is_plain) => text,
-        text => format!("'{}'", text.replace('\'', "'\\''")),
+        text if text.is_empty() || text.contains(char::is_control) => {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+        text => text.chars().map(escaped).collect(),
     };
     paths.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }

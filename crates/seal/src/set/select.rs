@@ -97,7 +97,7 @@ impl Set<'_> {
         for pattern in &select.patterns {
             let one = Patterns::new(std::slice::from_ref(&pattern.trim_start_matches('!').to_string()))?;
             if !names.iter().enumerate().any(|(index, name)| one.has_below(name, is_dir(index))) {
-                return Err(Fault::nothing_meant(pattern));
+                return Err(self.nothing_meant(pattern));
             }
         }
         let patterns = Patterns::new(&select.patterns)?;
@@ -131,10 +131,16 @@ impl Set<'_> {
                 }
             }
             if !found {
-                return Err(Fault::nothing_meant(&texts[0]));
+                return Err(self.nothing_meant(&texts[0]));
             }
         }
         Ok(Some((0..names.len()).filter(|&index| meant[index]).collect()))
+    }
+
+    /// Reports a pattern or path without a match in the set.
+    fn nothing_meant(&self, what: &str) -> Fault {
+        Fault::request(format!("nothing that is sealed fits '{what}'"))
+            .hint(format!("'{} --files' shows the paths of the set", self.command("info")))
     }
 
     /// Returns the first of these paths that is the path of an original of the set.

@@ -653,7 +653,7 @@ fn bad_input_gets_one_sentence() {
     assert!(fails(&options).contains("full, not beside"));
     options.mode = None;
     fs::remove_file(place.shard(1)).unwrap();
-    assert!(fails(&options).contains("heal it first"));
+    assert!(fails(&options).contains("run 'pantile heal "));
     let lock = fs::File::create(place.out().join(".pantile.lock")).unwrap();
     lock.lock().unwrap();
     assert!(fails(&options).contains("another command works"));

@@ -495,8 +495,8 @@ fn the_command_that_adds_a_source_to_a_set_is_printed() {
     let first = SealOptions { mode: Some(Mode::Beside), code: Some(code_of("raid6:2")), ..of(&disks[..2]) };
     seal(&first, &mut Silent).unwrap();
     let text = seal(&of(&disks[2..]), &mut Silent).unwrap_err().to_string();
-    let [one, two, new] = disks.each_ref().map(|disk| disk.display());
-    let command = format!("pantile seal {one} {two} '{new}' --out {} --name one'", place.out().display());
+    let [one, two, new] = disks.each_ref().map(|disk| disk.display().to_string().replace(' ', "\\ "));
+    let command = format!("pantile seal {one} {two} {new} --out {} --name one'", place.out().display());
     assert!(text.contains(&command), "{text}");
     let all = SealOptions { name: Some("one".into()), ..of(&disks) };
     assert_eq!(seal(&all, &mut Silent).unwrap().files, 3);

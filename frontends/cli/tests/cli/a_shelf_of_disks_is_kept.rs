@@ -5,6 +5,8 @@ use crate::common::*;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// A folder with the folders of some disks.
 struct Shelf {
@@ -28,8 +30,11 @@ impl Shelf {
         for disk in 1..=3u64 {
             fs::create_dir(shelf.path(&format!("d{disk}"))).expect("made");
             for file in 1..=5u64 {
+                let path = shelf.path(&format!("d{disk}/f{file}"));
                 let bytes = noise(20_000 + 1000 * file as usize, disk * 10 + file);
-                fs::write(shelf.path(&format!("d{disk}/f{file}")), bytes).expect("written");
+                fs::write(&path, bytes).expect("written");
+                let time = UNIX_EPOCH + Duration::new(1_700_000_000 + disk * 10 + file, 123_456_789);
+                fs::File::options().write(true).open(path).expect("opened").set_modified(time).expect("set");
             }
         }
         let seal = ["seal", "d1", "d2", "d3", "--name", "s", "--code", "raid6", "--beside"];
@@ -49,6 +54,24 @@ impl Shelf {
         let run = self.run(arguments);
         assert_eq!(run.status, 0, "{arguments:?}: {}{}", run.stdout, run.stderr);
         run.stdout
+    }
+
+    /// Runs the quoted commands of a message in a shell.
+    fn follow(&self, text: &str) -> usize {
+        let commands: Vec<&str> = text.split('\'').filter(|part| part.starts_with("pantile ")).collect();
+        for command in &commands {
+            let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
+            let output = self.shell("sh", &["-c", &line]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{command}: {said}");
+        }
+        commands.len()
+    }
+
+    fn shell(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut shell = Command::new(program);
+        shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR")).args(arguments);
+        shell.current_dir(self.directory.path()).output().expect("a shell")
     }
 }
 
@@ -134,4 +157,26 @@ fn sealing_every_set_quietly_says_nothing_if_all_is_well() {
     assert!(run.status == 2 && run.stderr.contains("cannot be used with"), "{}", run.stderr);
     let run = shelf.run(&["seal", "d1"]);
     assert!(run.status == 2 && run.stderr.contains("--out"), "{}", run.stderr);
+}
+
+#[test]
+fn a_refusal_names_the_set_in_a_command_that_runs() {
+    let shelf = Shelf::sealed();
+    for arguments in [&["heal", "p", "--", "nothing"][..], &["heal", "p", "--include", "nothing"]] {
+        let run = shelf.run(arguments);
+        assert_fault(&run, 2, &["fits 'nothing'", "'pantile info ", "--files'"], "heal");
+        assert_eq!(shelf.follow(&run.stderr.replacen("'nothing'", "", 1)), 1, "{}", run.stderr);
+    }
+    // A second set is in the same folder, so that the command has to name this one.
+    shelf.good(&["seal", "d1", "--name", "t", "--code", "raid5:2", "--out", "p"]);
+    fs::remove_file(shelf.path("q/s.04.shard")).expect("removed");
+    let run = shelf.run(&["seal", "d1", "d2", "d3", "--name", "s", "--out", "p"]);
+    assert_fault(&run, 1, &["columns 4", "'pantile heal ", "--name s'"], "seal");
+    assert_eq!(shelf.follow(&run.stderr), 1, "{}", run.stderr);
+    overwrite(&shelf.path("q/s.04.shard"), 0);
+    overwrite(&shelf.path("q/s.04.shard"), 4096);
+    let run = shelf.run(&["seal", "d1", "d2", "d3", "--name", "s", "--out", "p"]);
+    assert_fault(&run, 1, &["cannot be used", "'pantile heal "], "seal");
+    assert_eq!(shelf.follow(&run.stderr), 1, "{}", run.stderr);
+    shelf.good(&["seal", "d1", "d2", "d3", "--name", "s", "--out", "p"]);
 }

@@ -201,7 +201,7 @@ fn one_path_is_listed_healed_and_restored() {
     assert_eq!(fs::read_dir(place.path("to/2026")).expect("a folder").count(), 4);
     assert!(Path::new(&place.path("to/2026/10.raw")).exists());
     let run = place.run(&["unseal", "my parity", "--to", "to", "--include", "nosuch"]);
-    assert_fault(&run, 2, &["nosuch", "pantile info --files"], "a pattern that fits nothing");
+    assert_fault(&run, 2, &["nosuch", "info my\\ parity --files'"], "a pattern that fits nothing");
 }
 
 #[test]
