@@ -466,6 +466,9 @@ pub struct SealReport {
     pub too_long: Vec<String>,
     /// The number of all such paths.
     pub too_long_count: u64,
+    /// Shards, and originals beside their parity, with wrong blocks where they were read to compute
+    /// parity. The blocks were computed from the others. The first 100.
+    pub damaged: Vec<String>,
     /// Paths that cannot be read now; their earlier sealed state is kept. The first 100.
     pub unreadable: Vec<LeftUnread>,
     /// The number of all such paths.

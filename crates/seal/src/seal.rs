@@ -142,7 +142,9 @@ fn settle(
         }
         match again() {
             Ok(next) => {
+                report.damaged.retain(|path| !next.damaged.contains(path));
                 report = SealReport {
+                    damaged: [report.damaged, next.damaged.clone()].concat(),
                     first_time: report.first_time,
                     added: report.added + next.added,
                     changed: report.changed,

@@ -28,6 +28,9 @@ use pantile_format::{
 use std::ops::Range;
 use std::path::PathBuf;
 
+/// Damaged shards and files that a report names.
+const DAMAGED_MOST: usize = 100;
+
 /// A block whose content changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
@@ -360,7 +363,12 @@ impl Changing<'_, '_> {
     ///
     /// An error in the old content that is added to parity would make the equations blame the new
     /// block. Without checksums only the whole stripe reveals such an error.
-    fn add_delta(&self, window: &mut Window, changed: &[CellIndex], new: &Arena) -> Option<Vec<CellIndex>> {
+    fn add_delta(
+        &mut self,
+        window: &mut Window,
+        changed: &[CellIndex],
+        new: &Arena,
+    ) -> Option<Vec<CellIndex>> {
         let (set, geometry) = (self.set, &self.set.geometry);
         let code = geometry.codec.code();
         let generator = code.generator();
@@ -389,6 +397,7 @@ impl Changing<'_, '_> {
         let reads: Vec<CellIndex> = changed.iter().chain(&reached).copied().collect();
         let whole = 0..window.count();
         set.read(window, &reads, whole);
+        self.note_damaged(window);
         let had = (0..window.count()).all(|i| reads.iter().all(|&cell| window.have[i].contains(cell)));
         if !had {
             return None;
@@ -408,7 +417,7 @@ impl Changing<'_, '_> {
     /// Errors: `TooMuchLost` if another block of a stripe cannot be recovered; `NeedsHeal` if,
     /// without checksums, the old stripe contradicts its equations or has a missing block.
     fn encode_again(
-        &self,
+        &mut self,
         window: &mut Window,
         changed: &[CellIndex],
         new: &Arena,
@@ -424,6 +433,7 @@ impl Changing<'_, '_> {
         // is known to be right.
         if !(0..window.count()).all(|i| others.iter().all(|&cell| window.have[i].contains(cell))) {
             set.obtain(window, &others)?;
+            self.note_damaged(window);
         }
         for i in 0..window.count() {
             if let Some(cell) = others.iter().find(|&&cell| !window.have[i].contains(cell)) {
@@ -440,6 +450,27 @@ impl Changing<'_, '_> {
         let encode = geometry.codec.encode(&mut window.cells(0..window.count()));
         encode.unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
         Ok(code.parity().to_vec())
+    }
+
+    /// Reports the shards and the unchanged originals with wrong blocks in a window.
+    fn note_damaged(&mut self, window: &Window) {
+        let (set, geometry, lost) = (self.set, &self.set.geometry, self.set.lost_cells());
+        for (i, stripe) in (0..window.count()).zip(window.stripes.clone()) {
+            for cell in window.lost[i].iter().filter(|&cell| !lost.contains(cell)) {
+                let path = match (geometry.place[cell.usize()], geometry.lane_of[cell.usize()]) {
+                    ((column, Some(_)), _) => set.shards[column].as_ref().map(|shard| &shard.path),
+                    (_, lane) => lane
+                        .and_then(|lane| set.originals[set.grid.owner(lane, stripe)?.0].as_ref())
+                        .filter(|original| original.status == FileStatus::Unchanged)
+                        .map(|original| &original.path),
+                };
+                let Some(path) = path.map(names::shown_path) else { continue };
+                let damaged = &mut self.report.damaged;
+                if damaged.len() < DAMAGED_MOST && !damaged.contains(&path) {
+                    damaged.push(path);
+                }
+            }
+        }
     }
 
     /// Without checksums: checks that the old stripes satisfy their equations. In mode full no

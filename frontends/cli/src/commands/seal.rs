@@ -195,6 +195,7 @@ impl Seal {
         }
         let is_whole = !report.survival.is_unborne
             && report.changed_meanwhile.is_empty()
+            && report.damaged.is_empty()
             && report.too_long_count + report.unreadable_count == 0;
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
@@ -318,6 +319,18 @@ fn left_out(report: &SealReport, before: &str) -> String {
     }
     if report.unreadable_count > report.unreadable.len() as u64 {
         let _ = writeln!(out, "{before}{} paths in all cannot be read.", report.unreadable_count);
+    }
+    for path in &report.damaged {
+        let dir = report.shards.first().and_then(|shard| Path::new(shard).parent());
+        let dir = dir.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let _ = writeln!(
+            out,
+            "{before}{} has wrong blocks, which were computed from the others; run 'pantile heal {} --name {}', and look at \
+             its disk.",
+            sets::name(path),
+            sets::quoted(dir),
+            sets::quoted(&report.name)
+        );
     }
     for path in &report.strays {
         let path = sets::name(path);

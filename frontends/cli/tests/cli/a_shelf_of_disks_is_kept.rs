@@ -180,3 +180,22 @@ fn a_refusal_names_the_set_in_a_command_that_runs() {
     assert_eq!(shelf.follow(&run.stderr), 1, "{}", run.stderr);
     shelf.good(&["seal", "d1", "d2", "d3", "--name", "s", "--out", "p"]);
 }
+
+#[test]
+fn rot_that_a_seal_reads_is_named_with_the_command_that_repairs_it() {
+    let shelf = Shelf { directory: tempfile::tempdir().expect("a directory") };
+    fs::write(shelf.path("f"), noise(4 * 16 * 4096, 1)).expect("written");
+    shelf.good(&["seal", "f", "--code", "rs:4+2", "--block", "4K", "--out", "p"]);
+    // Parity of the first two stripes is rotten; the file changes in the first alone.
+    overwrite(&shelf.path("p/f.04.shard"), 8192);
+    overwrite(&shelf.path("p/f.04.shard"), 12_288);
+    overwrite(&shelf.path("f"), 0);
+    let run = shelf.run(&["seal", "--out", "p", "--quiet"]);
+    assert_eq!((run.status, run.stdout.lines().count()), (1, 1), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("/p/f.04.shard has wrong blocks"), "{}", run.stdout);
+    assert_eq!(shelf.run(&["verify", "p"]).status, 1);
+    assert_eq!(shelf.follow(&run.stdout), 1, "{}", run.stdout);
+    shelf.good(&["verify", "p"]);
+    overwrite(&shelf.path("f"), 4096);
+    assert_eq!(shelf.good(&["seal", "--out", "p", "--quiet"]), "");
+}
