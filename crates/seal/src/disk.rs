@@ -6,6 +6,7 @@
 //! below a root that was opened for reading cannot be changed, so a command that only reads cannot
 //! write, whatever names a set, a link or another user contains.
 
+use crate::set::names::path_of;
 use pantile_format::Timestamp;
 use std::ffi::OsStr;
 use std::io;
@@ -164,6 +165,16 @@ pub trait Disk: Send + Sync {
         let on_it = there.ancestors().take_while(|above| device(above) == device(&there));
         on_it.last().unwrap_or(Path::new("/")).to_path_buf()
     }
+    /// The mount point above a path, or the path itself, that `/etc/fstab` names and where nothing
+    /// is mounted now.
+    fn unmounted(&self, path: &Path) -> Option<PathBuf> {
+        let path = std::path::absolute(path).ok()?;
+        let there = path.ancestors().find_map(|above| {
+            Some(std::fs::canonicalize(above).ok()?.join(path.strip_prefix(above).ok()?))
+        })?;
+        let text = |file: &str| std::fs::read(file).unwrap_or_default();
+        unmounted_in(&text("/etc/fstab"), &text("/proc/self/mountinfo"), &there)
+    }
     /// Describes the directories on a path, from the root to the directory itself.
     ///
     /// Each is described after the next one was opened in it. A rename before that moment has
@@ -261,6 +272,44 @@ pub trait Seen: Send + Sync {
     fn is_of_kernel(&self) -> bool;
 }
 
+/// Returns the words for a path of which `/etc/fstab` has the mount point, if nothing is mounted
+/// there.
+pub(crate) fn why_unmounted(disk: &dyn Disk, path: &Path) -> Option<String> {
+    let point = disk.unmounted(path)?;
+    Some(format!("nothing is mounted at {}, which is in /etc/fstab", point.display()))
+}
+
+/// Returns the innermost mount point of a table on a path, unless something is mounted there or
+/// below it on the path.
+fn unmounted_in(table: &[u8], mounts: &[u8], path: &Path) -> Option<PathBuf> {
+    let innermost = |text: &[u8], field: usize| {
+        let points = text.split(|&byte| byte == b'\n').filter_map(|line| {
+            let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            let is_comment = line.trim_ascii_start().starts_with(b"#");
+            words.nth(field).filter(|_| !is_comment).map(unescaped)
+        });
+        points
+            .filter(|point| point.is_absolute() && path.starts_with(point))
+            .max_by_key(|point| point.as_os_str().len())
+    };
+    let point = innermost(table, 1)?;
+    let mounted = innermost(mounts, 4)?;
+    (!mounted.starts_with(&point)).then_some(point)
+}
+
+/// Returns a path of a table of mounts, in which blanks are written `\040`.
+fn unescaped(word: &[u8]) -> PathBuf {
+    let mut bytes = Vec::new();
+    let mut rest = word;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = behind.get(..3).filter(|_| byte == b'\\').and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 8).ok());
+        bytes.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &behind[3..] } else { behind };
+    }
+    path_of(&bytes).to_path_buf()
+}
+
 /// True if a file belongs to the user of this process.
 pub(crate) fn is_own(file: &Meta) -> bool {
     file.owner == rustix::process::geteuid().as_raw()
@@ -317,4 +366,22 @@ pub(crate) fn exact_now() -> Timestamp {
 pub(crate) fn now() -> Timestamp {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_of_the_table_counts_until_something_is_mounted_on_the_path() {
+        let table = b"# /mnt/p none\n/dev/sda1 / ext4\nUUID=1 /mnt/p\\040q ext4 defaults 0 0\nx none swap\n";
+        let root = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n";
+        let at = |mounts: &str, path: &str| unmounted_in(table, mounts.as_bytes(), Path::new(path));
+        assert_eq!(at(root, "/mnt/p q/set"), Some("/mnt/p q".into()));
+        assert_eq!((at(root, "/mnt/p"), at(root, "/mnt/p qr")), (None, None));
+        for mounted in ["/mnt/p\\040q", "/mnt/p\\040q/set"] {
+            let mounts = format!("{root}2 1 8:2 / {mounted} rw - ext4 /dev/sdb1 rw\n");
+            assert_eq!(at(&mounts, "/mnt/p q/set"), None, "{mounted}");
+        }
+    }
 }

@@ -8,7 +8,9 @@ use crate::apply::lock::Lock;
 use crate::apply::meta::Meta;
 use crate::apply::rename::give_names_back;
 use crate::attributes::Rights;
-use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back, spelt_one_way};
+use crate::disk::{
+    Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back, spelt_one_way, why_unmounted,
+};
 use crate::fault::sentences::words;
 use crate::first::{Output, write_cells};
 use crate::options::{HealOptions, Progress};
@@ -296,15 +298,14 @@ fn hold_back_unmounted(
     }
     let emptied = set.emptied();
     let disks = set.sources.iter().zip(emptied);
-    let like: Vec<Option<PathBuf>> =
-        disks.map(|(path, emptied)| emptied.then(|| set.mounted_below(path)).flatten()).collect();
+    let why: Vec<Option<String>> =
+        disks.map(|(path, emptied)| emptied.then(|| set.unmounted(path)).flatten()).collect();
     let source = |(entry, _): &(usize, Way)| set.manifest.entries[*entry].source as usize;
-    let (held, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| like[source(file)].is_some());
+    let (held, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| why[source(file)].is_some());
     for source in held.iter().map(source).collect::<BTreeSet<_>>() {
-        let Some(like) = &like[source] else { continue };
+        let Some(why) = &why[source] else { continue };
         let reason = format!(
-            "nothing that was sealed is in the folder and no disk is mounted there, as at {}: mount the disk, or say --yes to restore into the folder",
-            like.display()
+            "nothing that was sealed is in the folder and {why}: mount the disk, or say --yes to restore into the folder"
         );
         report.not_healed.push(NotDone { path: crate::set::names::shown_path(&set.sources[source]), reason });
     }
@@ -318,15 +319,14 @@ fn hold_back_unmounted_shards(
     options: &HealOptions,
     report: &mut HealReport,
 ) {
-    if options.yes || options.out.is_some() {
+    if options.yes {
         return;
     }
+    let out = options.out.as_ref().map(|out| Some((out.clone(), why_unmounted(set.world.disk, out)?)));
     columns.retain(|&column| {
-        let Some((dir, like)) = set.unmounted_folder(column) else { return true };
-        let reason = format!(
-            "no disk is mounted there, as at {}: mount the disk, or say --yes to write the shard into the folder",
-            like.display()
-        );
+        let held = out.clone().unwrap_or_else(|| set.unmounted_folder(column));
+        let Some((dir, why)) = held else { return true };
+        let reason = format!("{why}: mount the disk, or say --yes to write the shard into the folder");
         report.not_healed.push(NotDone { path: crate::set::names::shown_path(&dir), reason });
         false
     });

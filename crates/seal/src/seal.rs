@@ -2,7 +2,7 @@
 
 use crate::apply::journal::{has_shards, set_of_journal};
 use crate::apply::lock::{Lock, lock};
-use crate::disk::{Access, ROOT_DIR};
+use crate::disk::{Access, ROOT_DIR, why_unmounted};
 use crate::first::first_seal;
 use crate::naming::{self, Given};
 use crate::options::{Progress, SealOptions, SetPaths};
@@ -57,6 +57,15 @@ fn outs(options: &SealOptions) -> impl Iterator<Item = &PathBuf> {
     std::iter::once(&options.out).chain(&options.more_out)
 }
 
+/// Refuses to begin a set in the folder of a disk that is not mounted: its shards would be on the
+/// disk above.
+fn refuse_unmounted(world: World<'_>, options: &SealOptions) -> Result<(), Fault> {
+    let found = outs(options).find_map(|out| Some((out, why_unmounted(world.disk, out)?)));
+    let Some((out, why)) = found else { return Ok(()) };
+    let what = format!("{why}; no shard was written to {}", out.display());
+    Err(Fault::request(what).at(out).hint("mount the disk, or name another directory"))
+}
+
 /// Returns the name of the set: the given one, else that of the first path. If only disks were
 /// named, it is the name of the only set in the directory, if that set has one of them.
 fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<u8>, Fault> {
@@ -108,6 +117,7 @@ fn seal_into(
         link(false, progress);
         reseal(world, options, &opening, &given, (dirs, &name), progress)
     } else {
+        refuse_unmounted(world, options)?;
         let sources = naming::first(&given)?;
         warn_of_writers(world.disk, dirs, progress);
         let left_out = options.left_out.clone().unwrap_or_default();
@@ -250,6 +260,7 @@ fn rehearse(
             .hint("leave out --dry-run, or the new source")
         });
     }
+    refuse_unmounted(world, options)?;
     let own = Own::new(dirs.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
     let tree = Tree::walk(world.disk, naming::first(&given)?, &own)?;
     first_seal(world, options, (&dirs, name), tree, progress)

@@ -24,7 +24,7 @@ pub(crate) mod window;
 
 use crate::apply::lock::Lock;
 use crate::apply::repair::UnderRepair;
-use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, resolve, spelt_one_way};
+use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, resolve, spelt_one_way, why_unmounted};
 use crate::fault::sentences::{counted, words};
 use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
@@ -716,24 +716,29 @@ impl<'w> Set<'w> {
         files.into_iter().map(|(sealed, there)| sealed > 0 && there == 0).collect()
     }
 
-    /// Returns the mount point of a disk of the set, if it is below the mount point of a path. Then
-    /// the disk that belongs at the path is most likely not mounted.
-    pub(crate) fn mounted_below(&self, path: &Path) -> Option<PathBuf> {
+    /// Returns the reason to believe that the disk of a path is not mounted: `/etc/fstab` names its
+    /// mount point, or a disk of the set is below the mount point of the path.
+    pub(crate) fn unmounted(&self, path: &Path) -> Option<String> {
+        let is_known = why_unmounted(self.world.disk, path);
+        if is_known.is_some() {
+            return is_known;
+        }
         let at = self.world.disk.mount_point(path);
         let disks = self.sources.iter().cloned().chain(self.shard_dirs());
         let mut mounted = disks.map(|disk| self.world.disk.mount_point(&disk));
-        mounted.find(|mounted| *mounted != at && mounted.starts_with(&at))
+        let like = mounted.find(|mounted| *mounted != at && mounted.starts_with(&at))?;
+        Some(format!("no disk is mounted there, as at {}", like.display()))
     }
 
-    /// Returns the folder of a lost shard whose disk is most likely not mounted, and a mount point
-    /// of another disk. A folder with a shard of the set is never returned.
-    pub(crate) fn unmounted_folder(&self, column: usize) -> Option<(PathBuf, PathBuf)> {
+    /// Returns the folder of a lost shard whose disk is most likely not mounted, and the reason to
+    /// believe that. A folder with a shard of the set is never returned.
+    pub(crate) fn unmounted_folder(&self, column: usize) -> Option<(PathBuf, String)> {
         let dir = self.dir_of(column);
         let disk = self.world.disk;
         let is_empty =
             self.shards[column].is_none() && crate::spread::named_so(disk, &dir, &self.names.name).is_empty();
-        let like = is_empty.then(|| self.mounted_below(&dir)).flatten()?;
-        Some((dir, like))
+        let reason = is_empty.then(|| self.unmounted(&dir)).flatten()?;
+        Some((dir, reason))
     }
 
     /// Lists the sealed paths.

@@ -73,6 +73,17 @@ impl Shelf {
         shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR")).args(arguments);
         shell.current_dir(self.directory.path()).output().expect("a shell")
     }
+
+    /// Runs a script with mounts of its own; `None` if this machine permits none.
+    fn with_mounts(&self, script: &str) -> Option<Output> {
+        let is_possible = self.shell("unshare", &["-rm", "true"]).status.success();
+        let script = script.replace("PANTILE", env!("CARGO_BIN_EXE_pantile"));
+        is_possible.then(|| self.shell("unshare", &["-rm", "sh", "-c", &script]))
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 fn overwrite(path: &Path, at: u64) {
@@ -198,4 +209,26 @@ fn rot_that_a_seal_reads_is_named_with_the_command_that_repairs_it() {
     shelf.good(&["verify", "p"]);
     overwrite(&shelf.path("f"), 4096);
     assert_eq!(shelf.good(&["seal", "--out", "p", "--quiet"]), "");
+}
+
+/// `bare` and `d1` are mount points by `/etc/fstab`, and their disks are not mounted.
+#[test]
+fn a_disk_of_fstab_that_is_not_mounted_is_not_written_to() {
+    let shelf = Shelf::sealed();
+    let script = "seal='PANTILE seal d1 d2 d3 --name new --code raid6 --beside --out real --out'
+        for disk in bare d1; do echo UUID=1 $PWD/$disk ext4 defaults 0 0 >> fstab; done
+        mkdir bare real none; mount --bind fstab /etc/fstab || exit 9
+        $seal bare/new; echo sealed: $?; $seal bare/new --dry-run; echo rehearsed: $?
+        rm q/s.04.shard; PANTILE heal p --out bare; echo healed: $?; ls -A bare real
+        PANTILE heal p --out bare --yes; echo wanted: $?
+        mount --bind none d1; umount d1; rm d1/*; PANTILE heal p; echo emptied: $?; ls -A d1
+        mount -t tmpfs none d1; PANTILE heal p; echo replaced: $?
+        mount -t tmpfs none bare; $seal bare/new; echo mounted: $?";
+    let Some(output) = shelf.with_mounts(script) else { return };
+    let text = said(&output);
+    for end in ["sealed: 2", "rehearsed: 2", "healed: 3\nbare:\n\nreal:\n", "wanted: 0", "emptied: 3\n"] {
+        assert!(text.contains(end), "{end}: {text}");
+    }
+    assert!(text.contains("replaced: 0") && text.contains("mounted: 0"), "{text}");
+    assert_eq!(text.matches("/bare, which is in /etc/fstab").count(), 4, "{text}");
 }
