@@ -8,7 +8,8 @@
 //! seal continues.
 
 use crate::Fault;
-use crate::apply::commit::Commit;
+use crate::apply::commit::{Commit, appended, metas};
+use crate::first::check_free;
 use crate::options::{Progress, SealOptions};
 use crate::report::SealReport;
 use crate::set::bound::{Bound, bind, data_columns, widened};
@@ -17,6 +18,7 @@ use crate::set::names::{path_of, shown};
 use crate::set::settle::Listed;
 use crate::set::tree::Tree;
 use crate::set::{Set, disk_name, record_of};
+use crate::update::size_of;
 use pantile::{Code, Codec};
 use pantile_format::{Manifest, Source, Timestamp};
 
@@ -88,6 +90,27 @@ pub(crate) fn arrange(set: &Set<'_>, options: &SealOptions, tree: &mut Tree) -> 
     }
     bind(code, &mut tree.sources)?;
     Ok(Arrangement { wider: None, forgotten })
+}
+
+/// Refuses new sources that lack free space, before the set gets columns for them.
+pub(crate) fn check_room(set: &Set<'_>, code: &Code, tree: &Tree) -> Result<(), Fault> {
+    const CRC_BYTES: u64 = 8;
+    let now = &set.manifest;
+    let lanes = data_columns(code).into_iter().map(|column| {
+        let cells = code.column_cells(column as usize);
+        cells.filter(|&cell| !code.is_parity(cell)).count() as u64
+    });
+    let lanes = lanes.min().unwrap_or(1);
+    let mut blocks = vec![0; tree.sources.len()];
+    for entry in &tree.entries {
+        blocks[entry.source as usize] += now.block_len.blocks(size_of(entry));
+    }
+    let stripes = blocks.iter().map(|blocks: &u64| blocks.div_ceil(lanes)).fold(now.stripes, u64::max);
+    let next = Manifest { entries: tree.entries.clone(), ..now.clone() };
+    let crcs = if now.checksums { CRC_BYTES * blocks.iter().sum::<u64>() } else { 0 };
+    let widening = metas(set, now.encode().len() as u64, now.stripes);
+    let sealing = metas(set, next.encode().len() as u64 + crcs, stripes);
+    check_free(set.world.disk, appended(set, stripes - now.stripes).chain(widening).chain(sealing))
 }
 
 /// Gives the set a code with more data columns. The set must be opened again afterwards: its shards

@@ -11,7 +11,7 @@
 use crate::apply::commit::{Commit, Slot, appended};
 use crate::apply::journal::remove_temporaries;
 use crate::apply::rename::{give_names_back, is_called_like_one};
-use crate::arrange::{Arrangement, arrange, forget, widen};
+use crate::arrange::{Arrangement, arrange, check_room, forget, widen};
 use crate::fault::sentences::{columns, counted, paths, words};
 use crate::first::{check_free, describe, left_out};
 use crate::options::{FEW, FilesMax, Progress, SealOptions};
@@ -91,6 +91,9 @@ pub(crate) fn update(
     }
     if !broken.is_empty() {
         return Err(Fault::needs_heal(&broken, 0, &set.command("heal")));
+    }
+    if let Some(code) = &wider {
+        check_room(&set, code, &tree)?;
     }
     if !options.dry_run {
         remove_temporaries(set.world.disk, &set.names)?;

@@ -213,15 +213,22 @@ impl Commit<'_> {
         let data = journaled.iter().filter(is_written).count() as u64;
         let parity = (geometry.cell_count() - geometry.lanes.len()) as u64;
         let journal = parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block);
-        // Each shard gets two copies of the metadata, and a gap between them.
-        let manifest_bytes = manifest.encode().len() as u64;
-        let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + 4 * HEADER_BYTES;
-        let checks =
-            |column: usize| manifest.stripes.saturating_mul(16 * geometry.parity[column].len() as u64);
-        let metas = geometry.stored_columns().map(|column| (set.dir_of(column), checks(column) + meta));
         let appended = appended(set, manifest.stripes - set.manifest.stripes);
+        let metas = metas(set, manifest.encode().len() as u64, manifest.stripes);
         check_free(set.world.disk, appended.chain(metas).chain([(set.names.dir.clone(), journal)]))
     }
+}
+
+/// Returns for each shard its directory, and the bytes of a new meta area: two copies of the
+/// metadata, and a gap between them.
+pub(crate) fn metas(
+    set: &Set<'_>,
+    manifest_bytes: u64,
+    stripes: u64,
+) -> impl Iterator<Item = (PathBuf, u64)> {
+    let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + 4 * HEADER_BYTES;
+    let checks = move |column: usize| stripes.saturating_mul(16 * set.geometry.parity[column].len() as u64);
+    set.geometry.stored_columns().map(move |column| (set.dir_of(column), checks(column) + meta))
 }
 
 /// Returns for each shard its directory, and the bytes that new stripes add to it.

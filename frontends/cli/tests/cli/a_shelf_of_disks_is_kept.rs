@@ -232,3 +232,18 @@ fn a_disk_of_fstab_that_is_not_mounted_is_not_written_to() {
     assert!(text.contains("replaced: 0") && text.contains("mounted: 0"), "{text}");
     assert_eq!(text.matches("/bare, which is in /etc/fstab").count(), 4, "{text}");
 }
+
+#[test]
+fn a_disk_without_space_for_its_parity_is_refused_before_the_code_is_changed() {
+    let shelf = Shelf::sealed();
+    fs::create_dir(shelf.path("d4")).expect("made");
+    fs::write(shelf.path("d4/large"), noise(4 << 20, 9)).expect("written");
+    let script = "mount -t tmpfs -o size=3m none q; cp -a p-copy/. q; \
+                  PANTILE seal d1 d2 d3 d4 --name s --out p; echo sealed: $?; ls p q; PANTILE info p";
+    fs::rename(shelf.path("q"), shelf.path("p-copy")).expect("renamed");
+    fs::create_dir(shelf.path("q")).expect("made");
+    let Some(output) = shelf.with_mounts(script) else { return };
+    let text = said(&output);
+    assert!(text.contains("sealed: 2") && text.contains("Nothing was changed"), "{text}");
+    assert!(text.contains("raid6:3") && !text.contains("raid6:4") && !text.contains("s.05.shard"), "{text}");
+}
