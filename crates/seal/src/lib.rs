@@ -150,6 +150,7 @@ impl World<'_> {
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening, progress)?;
         set.refuse_if_closed()?;
+        set.refuse_exchanged(&set.sources, |disks| set.command("heal") + disks)?;
         let Some(share) = options.share else {
             let found = set::verify::scan(&mut set, progress).map(|(report, _)| report);
             return set.refuse_if_changed().and(found);
@@ -170,6 +171,7 @@ impl World<'_> {
         let mut set = Set::open(*self, &opening, progress)?;
         set.guess = options.guess;
         set.refuse_if_closed()?;
+        set.refuse_exchanged(&set.sources, |disks| set.command("heal") + disks)?;
         let done = heal::heal(&mut set, options, progress)?;
         set.record_disks(options.set.records.as_deref());
         Ok(done)

@@ -3,6 +3,7 @@
 pub(crate) mod bound;
 pub(crate) mod bounds;
 pub(crate) mod copies;
+mod exchanged;
 mod found;
 pub(crate) mod grid;
 mod hard_links;

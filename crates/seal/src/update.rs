@@ -68,6 +68,12 @@ pub(crate) fn update(
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     set.refuse_if_shards_closed()?;
     check_settings(&set, options, &tree)?;
+    let places = tree.sources.iter().take(set.manifest.sources.len());
+    let places: Vec<PathBuf> = places.map(|s| crate::set::names::path_of(&s.path).to_path_buf()).collect();
+    set.refuse_exchanged(&places, |disks| {
+        let name = PathBuf::from(crate::set::names::shown(&set.manifest.name));
+        format!("pantile seal{disks} --out {} --name {}", words([&set.names.dir]), words([&name]))
+    })?;
     if options.removed_max == FilesMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
     }

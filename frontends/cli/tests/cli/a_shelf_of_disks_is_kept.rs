@@ -247,3 +247,30 @@ fn a_disk_without_space_for_its_parity_is_refused_before_the_code_is_changed() {
     assert!(text.contains("sealed: 2") && text.contains("Nothing was changed"), "{text}");
     assert!(text.contains("raid6:3") && !text.contains("raid6:4") && !text.contains("s.05.shard"), "{text}");
 }
+
+#[test]
+fn disks_that_exchanged_their_mount_points_are_named_and_not_overwritten() {
+    for (command, has_other_names) in [("heal", true), ("heal", false), ("seal", true), ("verify", false)] {
+        let shelf = Shelf::sealed();
+        for file in (1..=5).filter(|_| has_other_names) {
+            let [from, to] = ["f", "g"].map(|name| shelf.path(&format!("d2/{name}{file}")));
+            fs::rename(from, to).expect("renamed");
+        }
+        shelf.good(&["seal", "--out", "p", "--removed-max", "100%"]);
+        for (from, to) in [("d1", "d"), ("d2", "d1"), ("d", "d2")] {
+            fs::rename(shelf.path(from), shelf.path(to)).expect("renamed");
+        }
+        let run = match command {
+            "seal" => shelf.run(&["seal", "--out", "p"]),
+            command => shelf.run(&[command, "p"]),
+        };
+        let shown = shelf.directory.path().display().to_string();
+        let there = [format!("--disk d1={shown}/d2"), format!("--disk d2={shown}/d1")];
+        assert_fault(&run, 2, &["exchanged", &there[0], &there[1]], command);
+        assert_eq!(shelf.follow(&run.stderr), 1, "{}", run.stderr);
+        for disk in ["d1", "d2"] {
+            assert_eq!(fs::read_dir(shelf.path(disk)).expect("listed").count(), 5, "{command}");
+        }
+        shelf.good(&["verify", "p"]);
+    }
+}
