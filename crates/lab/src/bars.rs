@@ -76,7 +76,8 @@ impl Stacks {
             }
             let _ = write!(
                 svg,
-                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                "<g data-legend=\"{i}\"><rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{}\"/>\
+                 <text x=\"{:.1}\" y=\"{y:.1}\">{}</text></g>",
                 y - 11.0,
                 colour(i),
                 x + 18.0,
@@ -137,10 +138,12 @@ impl Picture for Stacks {
                     y -= tall;
                     let _ = write!(
                         svg,
-                        "<rect x=\"{:.1}\" y=\"{y:.2}\" width=\"{:.1}\" height=\"{tall:.2}\" fill=\"{}\"/>",
+                        "<rect data-series=\"{part}\" x=\"{:.1}\" y=\"{y:.2}\" width=\"{:.1}\" height=\"{tall:.2}\" \
+                         fill=\"{}\"><title>{}</title></rect>",
                         x + slot * 0.1,
                         slot * 0.8,
-                        colour(part)
+                        colour(part),
+                        escape(&format!("{} {b}, {}: {}", panel.name, self.parts[part], number(*value)))
                     );
                 }
                 if b % every == 0 {
@@ -224,12 +227,13 @@ impl Picture for Shares {
                 svg,
                 "<text x=\"{names:.1}\" y=\"{base:.1}\">{}</text><rect x=\"{bars:.1}\" y=\"{y:.1}\" width=\"{SHARE_WIDTH}\" \
                  height=\"16\" rx=\"3\" fill=\"{}\" fill-opacity=\".55\"/><rect x=\"{bars:.1}\" y=\"{y:.1}\" width=\"{:.2}\" \
-                 height=\"16\" rx=\"3\" fill=\"{}\"/><text x=\"{value:.1}\" y=\"{base:.1}\">{}</text><text x=\"{remarks:.1}\" \
-                 y=\"{base:.1}\">{}</text>",
+                 height=\"16\" rx=\"3\" fill=\"{}\"><title>{}</title></rect><text x=\"{value:.1}\" y=\"{base:.1}\">{}</text>\
+                 <text x=\"{remarks:.1}\" y=\"{base:.1}\">{}</text>",
                 escape(&row.name),
                 colour(1),
                 SHARE_WIDTH * row.share.clamp(0.0, 1.0),
                 colour(2),
+                escape(&format!("{} {}: {}; {}", row.group, row.name, number(row.share), row.remark)),
                 number(row.share),
                 escape(&cut(&row.remark, REMARK_MOST))
             );

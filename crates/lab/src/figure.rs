@@ -136,7 +136,7 @@ pub(crate) const WIDTH_MOST: f64 = 900.0;
 
 /// Returns the approximate width of a text in pixels, at 12 px.
 pub(crate) fn width_of(text: &str) -> f64 {
-    7.3 * text.chars().count() as f64
+    text.chars().map(|c| if c.is_uppercase() { 9.0 } else { 7.3 }).sum()
 }
 
 /// Returns a text of at most `most` characters; the middle of a longer one is replaced by two dots.
@@ -203,15 +203,14 @@ impl Chart {
         X: AsRangedCoord<Value = f64>,
         X::CoordDescType: ValueFormatter<f64>,
     {
-        let mut svg = String::new();
+        let (mut svg, mut lines) = (String::new(), String::new());
         {
             // The legend is as wide and as high as its names.
             let longest = self.series.iter().map(|s| width_of(&cut(&s.name, NAME_MOST))).fold(0.0, f64::max);
-            // Capitals are wider than the mean of letters.
-            let width = PLOT_WIDTH + 48 + (1.25 * longest) as u32;
+            let width = PLOT_WIDTH + 48 + (1.05 * longest) as u32;
             let height = HEIGHT.max(24 + 20 * self.series.len() as u32);
             let root = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
-            let (plot, names) = root.split_horizontally(PLOT_WIDTH);
+            let (plot, _) = root.split_horizontally(PLOT_WIDTH);
             let mut chart = ChartBuilder::on(&plot)
                 .margin(8)
                 .x_label_area_size(44)
@@ -233,42 +232,76 @@ impl Chart {
                 .draw()
                 .ok()?;
             for (i, series) in self.series.iter().enumerate() {
-                let colour = COLOURS[i % COLOURS.len()];
-                let points: Vec<(f64, f64)> =
-                    series.points.iter().copied().filter(|p| p.0.is_finite() && p.1.is_finite()).collect();
-                if !self.is_scatter {
-                    let width = if series.is_reference { 1 } else { 2 };
-                    chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(width))).ok()?;
-                }
-                // Shapes distinguish series that have the same colour.
-                match i % 3 {
-                    0 => chart.draw_series(points.iter().map(|&p| Circle::new(p, 3, colour.filled()))).ok(),
-                    1 => chart
-                        .draw_series(points.iter().map(|&p| TriangleMarker::new(p, 4, colour.filled())))
-                        .ok(),
-                    _ => chart
-                        .draw_series(points.iter().map(|&p| Cross::new(p, 3, colour.stroke_width(2))))
-                        .ok(),
-                };
-                let at = (20, 18 + 20 * i as i32);
-                if !self.is_scatter {
-                    let width = if series.is_reference { 1 } else { 2 };
-                    let ends = vec![(at.0 - 12, at.1), (at.0 + 12, at.1)];
-                    names.draw(&PathElement::new(ends, colour.stroke_width(width))).ok()?;
-                }
-                match i % 3 {
-                    0 => names.draw(&Circle::new(at, 4, colour.filled())).ok()?,
-                    1 => names.draw(&TriangleMarker::new(at, 5, colour.filled())).ok()?,
-                    _ => names.draw(&Cross::new(at, 4, colour.stroke_width(2))).ok()?,
-                };
-                let style = FONT.into_text_style(&names);
-                let name = cut(&series.name, NAME_MOST);
-                names.draw(&Text::new(name, (at.0 + 20, at.1 - 7), style)).ok()?;
+                let points = series.points.iter().filter(|p| p.0.is_finite() && p.1.is_finite());
+                let placed: Vec<(f64, f64, (i32, i32))> =
+                    points.map(|&(x, y)| (x, y, chart.backend_coord(&(x, y)))).collect();
+                let at = (PLOT_WIDTH as i32 + 20, 18 + 20 * i as i32);
+                self.series_drawn(&mut lines, i, &placed);
+                self.named(&mut lines, i, at);
             }
             root.present().ok()?;
         }
-        Some(svg)
+        Some(svg.replace("</svg>", &format!("{lines}</svg>")))
     }
+
+    /// Returns the path of a series along points; empty if they are not joined.
+    fn joined(&self, i: usize, points: impl Iterator<Item = (i32, i32)>) -> String {
+        if self.is_scatter {
+            return String::new();
+        }
+        let way =
+            points.enumerate().map(|(nth, (x, y))| format!("{}{x} {y}", if nth == 0 { "M" } else { "L" }));
+        format!(
+            "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"/>",
+            way.collect::<String>(),
+            colour(i),
+            if self.series[i].is_reference { 1 } else { 2 }
+        )
+    }
+
+    /// Adds the line and the marks of a series, each with its values for a pointer above it.
+    fn series_drawn(&self, out: &mut String, i: usize, points: &[(f64, f64, (i32, i32))]) {
+        let _ = write!(out, "<g data-series=\"{i}\">{}", self.joined(i, points.iter().map(|p| p.2)));
+        for (x, y, at) in points {
+            let said = format!("{}: {}, {}", self.series[i].name, number(*x), number(*y));
+            let _ = write!(out, "<g><title>{}</title>{}</g>", escape(&said), mark(i, *at));
+        }
+        out.push_str("</g>");
+    }
+
+    /// Adds the name of a series to the legend.
+    fn named(&self, out: &mut String, i: usize, (x, y): (i32, i32)) {
+        let line = self.joined(i, [(x - 12, y), (x + 12, y)].into_iter());
+        let name = escape(&cut(&self.series[i].name, NAME_MOST));
+        let _ = write!(
+            out,
+            "<g data-legend=\"{i}\">{line}{}<text x=\"{}\" y=\"{}\" font-family=\"sans-serif\" font-size=\"12.5\" \
+             fill=\"currentColor\">{name}</text></g>",
+            mark(i, (x, y)),
+            x + 20,
+            y + 4
+        );
+    }
+}
+
+/// Returns the mark of a series. Shapes distinguish series that have the same colour; a pointer
+/// meets a mark within 8 px.
+fn mark(i: usize, (x, y): (i32, i32)) -> String {
+    let shape = match i % 3 {
+        0 => "a4 4 0 1 0 0.1 0z",
+        1 => "l-4.5 8h9z",
+        _ => "l8 8m0 -8l-8 8",
+    };
+    let (dx, dy) = [(0, -4), (0, -5), (-4, -4)][i % 3];
+    let colour = colour(i);
+    let fill = if i % 3 == 2 { "none" } else { colour.as_str() };
+    format!(
+        "<circle cx=\"{x}\" cy=\"{y}\" r=\"8\" fill-opacity=\"0\"/><path d=\"M{} {}{shape}\" fill=\"{fill}\" \
+         stroke=\"{colour}\" stroke-width=\"{}\"/>",
+        x + dx,
+        y + dy,
+        if i % 3 == 2 { 2 } else { 0 }
+    )
 }
 
 impl Picture for Chart {
@@ -363,10 +396,16 @@ impl Picture for Heat {
                 let _ = write!(
                     svg,
                     "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{}\" rx=\"3\" fill=\"#3b7dd8\" \
-                     fill-opacity=\"{:.3}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                     fill-opacity=\"{:.3}\"><title>{}</title></rect><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
+                     pointer-events=\"none\">{}</text>",
                     wide - 2.0,
                     HEIGHT - 2,
                     0.08 + 0.62 * shade,
+                    escape(&format!(
+                        "{name}, {}: {}",
+                        self.columns.get(c).map_or("", |name| name),
+                        number(*value)
+                    )),
                     x + wide / 2.0,
                     y + 15.0,
                     number(*value)

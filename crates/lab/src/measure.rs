@@ -178,6 +178,9 @@ pub struct Report {
     pub experiment: &'static str,
     /// A heading for people.
     pub title: String,
+    /// Answer of the whole report in one or two sentences, first on its page; empty: the text
+    /// begins with the question.
+    pub answer: String,
     /// Inputs beside the words of the command: files, by name and content.
     pub inputs: Vec<(String, String)>,
     /// Paragraphs: the question, the source, the convention of counting, and the result.
@@ -210,6 +213,7 @@ impl Report {
         Report {
             experiment,
             title: title.into(),
+            answer: String::new(),
             inputs: Vec::new(),
             text: Vec::new(),
             measures: Vec::new(),

@@ -166,7 +166,9 @@ impl Picture for Points {
             let fill = if point.is_front { "#3b7dd8" } else { "none" };
             let _ = write!(
                 svg,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" fill=\"{fill}\" stroke=\"#3b7dd8\" stroke-width=\"1.5\"/>"
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" fill=\"{fill}\" stroke=\"#3b7dd8\" stroke-width=\"1.5\" \
+                 pointer-events=\"all\"><title>{}</title></circle>",
+                escape(&format!("{}: {}, {}", point.name, number(point.x), number(point.y)))
             );
             let place = self.place(&point.name, x, y, &taken);
             taken.push(place);

@@ -83,8 +83,7 @@ fn answer(simulated: &Report, record: &Record, compared: &[Compared]) -> Report 
         "A program that writes a checkpoint can write it again. So it can use an epoch: until the epoch ends, its writes are answered when the data are on the devices, and \
          parity is pending. The end makes all parity at once and commits it with one record. Until then other clients read the old content.",
     );
-    report.say(bought_in_the_model(simulated));
-    report.say(bought_on_a_volume(record));
+    report.answer = format!("{} {}", bought_on_a_volume(record), bought_in_the_model(simulated));
     if let Some(first) = compared.first() {
         report.say(format!(
             "Why they differ: in the model every write makes its own parity, and a volume commits waiting writes together. For {} the model has delayed/std {:.2} and wcl/std {:.2} where the \

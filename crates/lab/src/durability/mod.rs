@@ -317,6 +317,7 @@ fn report(found: &[Durability], options: &Options) -> Report {
         }
     }
     paper(&mut report, found, options);
+    report.answer = answer(found);
     report.figures.push(Figure::Listing(summary(found, options)));
     report.figures.push(Figure::Listing(counts(found)));
     report.figures.push(Figure::Points(front(found)));
@@ -443,6 +444,21 @@ fn spread_in_words(one: &Durability, spread: Spread, what: &str) -> String {
         fatal => format!("the loss of one {what} alone loses data for {fatal} of the {domains}"),
     };
     format!("{}: {each}; {loss}.", one.code)
+}
+
+/// Returns the codes that lose data most and least rarely.
+fn answer(found: &[Durability]) -> String {
+    let said = |one: &Durability| {
+        format!("{}: {:.1} nines, {} bytes stored for each byte", one.code, one.nines(), number(one.overhead))
+    };
+    let by_nines = |a: &&Durability, b: &&Durability| a.nines().total_cmp(&b.nines());
+    match (found.iter().max_by(by_nines), found.iter().min_by(by_nines)) {
+        (Some(best), Some(worst)) if found.len() > 1 => {
+            format!("Safest is {}; least safe is {}.", said(best), said(worst))
+        }
+        (Some(only), _) => format!("{}.", said(only)),
+        _ => String::new(),
+    }
 }
 
 /// Returns the table of the codes.

@@ -31,7 +31,7 @@ pub use window::Window;
 
 use crate::bars::{Panel, Share, Shares, Stacks};
 use crate::exascale::Device;
-use crate::figure::{Chart, Figure, Heat, HeatRow, Series};
+use crate::figure::{Chart, Figure, Heat, HeatRow, Series, number};
 use crate::lay::Lay;
 use crate::matrix::Matrix;
 use crate::{Report, parallel};
@@ -453,6 +453,7 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     stripes(&mut report, replayed, options);
     let compared = comparison::comparison(&report, replayed, options);
     report.figures.insert(0, Figure::Listing(compared));
+    report.answer = answer(&report, replayed);
     report
 }
 
@@ -464,6 +465,24 @@ const LATENCIES: [(bool, f64, &str); 4] = [
     (true, 0.5, "latency of writes, p50, ms"),
     (true, 0.99, "latency of writes, p99, ms"),
 ];
+
+/// Returns the code that moves the fewest blocks, and the one that moves the most.
+fn answer(report: &Report, replayed: &[Replayed]) -> String {
+    let of = |one: &Replayed| {
+        Some((one.code.spec().to_string(), report.find(one.code.spec(), "blocks per user block")?))
+    };
+    let mut moved: Vec<(String, f64)> = replayed.iter().filter_map(of).collect();
+    moved.sort_by(|a, b| a.1.total_cmp(&b.1));
+    match &moved[..] {
+        [] => String::new(),
+        [(only, blocks)] => format!("Blocks for each block of this trace: {only}, {}.", number(*blocks)),
+        [(first, least), .., (last, most)] => format!(
+            "Fewest blocks for each block of this trace: {first}, {}; most: {last}, {}.",
+            number(*least),
+            number(*most)
+        ),
+    }
+}
 
 /// Returns the method of counting as text.
 fn how(options: &Options) -> String {

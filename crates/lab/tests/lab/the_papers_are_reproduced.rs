@@ -1,6 +1,7 @@
 //! Every experiment equals an independent program's values, and the published numbers within
 //! stated distances.
 
+use pantile_lab::figure::{Chart, Series};
 use pantile_lab::papers::dcode_load::{Accesses, Convention};
 use pantile_lab::papers::dcode_read::{ReadPlanner, Reads};
 use pantile_lab::papers::raidq_speed::{LOOK_UPS, Speeds, measure};
@@ -368,6 +369,32 @@ fn reports_do_not_depend_on_threads_and_pages_stand_alone() {
         let html = page("T & T", "pantile-lab <x>", &[], &[report]);
         assert!(html.contains("T &amp; T") && html.contains("pantile-lab &lt;x&gt;"));
         // Nothing is fetched: the only addresses are names of XML.
-        assert!(!html.replace("http://www.w3.org/", "").contains("http"));
+        assert!(!html.replace("http://www.w3.org/", "").contains("://"));
     }
+}
+
+/// Marks have their values, and each series and its name have one number.
+#[test]
+fn a_page_begins_with_the_answer_and_its_charts_can_be_asked() {
+    let mut report = Report::new("x", "x");
+    report.answer = "It is 7.".into();
+    report.say("How it was found.");
+    let series = ["a < b", "c"].map(|name| Series {
+        name: name.into(),
+        points: vec![(1.0, 2.0), (3.0, 7.5)],
+        is_reference: false,
+    });
+    report.figures.push(Figure::Chart(Chart::lines("t", "x", "y", series.to_vec(), "")));
+    let svg = report.figures[0].svg();
+    roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
+    assert!(svg.contains("<title>a &lt; b: 3, 7.5</title>"), "{svg}");
+    for number in 0..2 {
+        for part in ["series", "legend"] {
+            assert_eq!(svg.matches(&format!("data-{part}=\"{number}\"")).count(), 1, "{part} {number}");
+        }
+    }
+    let html = page("T", "c", &[], &[report]);
+    let parts = ["<h1>T</h1>\n<p class=\"answer\">It is 7.</p>", "<svg", "How it was found", "Made by"];
+    let places = parts.map(|part| html.find(part).unwrap_or_else(|| panic!("{part} is missing")));
+    assert!(places.is_sorted(), "{places:?}");
 }

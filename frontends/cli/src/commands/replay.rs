@@ -2,7 +2,7 @@
 
 use crate::args::{self, Reading, is_file};
 use crate::commands::exascale::{DeviceName, measured};
-use crate::commands::shown::{Shown, answer, can_write, listing, write_page};
+use crate::commands::shown::{Shown, answer, can_write, listing, paragraphs, write_page};
 use crate::commands::trace::{Given, Part, Played};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
@@ -166,7 +166,7 @@ impl Replay {
         if self.shown.all || self.shown.json || self.shown.csv {
             answer("One trace, many codes", &self.shown, &[report], terminal)?;
         } else {
-            for paragraph in &report.text {
+            for paragraph in paragraphs(&report) {
                 print(&format!("{}\n\n", wrap(paragraph, terminal.width).join("\n")))?;
             }
             let compared = report.figures.iter().find_map(|figure| match figure {

@@ -48,6 +48,7 @@ pub fn only(
     report.measures.retain(|measure| measure.case.ends_with(word));
     report.figures.clear();
     report.text.clear();
+    report.answer.clear();
     report.title = title.into();
     print(&text(&report, true, terminal))
 }
@@ -85,11 +86,16 @@ pub fn answer(title: &str, shown: &Shown, reports: &[Report], terminal: &Termina
 
 /// Writes the page to a new file and renames it: a failure keeps the old page.
 pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) -> Result<(), Failure> {
-    let command: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
     let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
         .map(|(name, value)| (name.to_string(), value));
-    let text = page(title, &format!("{} {}", Program::current().name(), command.join(" ")), &inputs, reports);
+    let text = page(title, &command(), &inputs, reports);
     files::write_whole(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
+}
+
+/// Returns the command that runs, in shell syntax.
+pub fn command() -> String {
+    let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
+    format!("{} {}", Program::current().name(), words.join(" "))
 }
 
 /// Returns a word in shell syntax.
@@ -119,7 +125,7 @@ pub fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
 
 fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
     let mut out = format!("{}\n\n", terminal.bold(&report.title));
-    for paragraph in &report.text {
+    for paragraph in paragraphs(report) {
         wrap(paragraph, terminal.width).iter().for_each(|line| {
             out.push_str(line);
             out.push('\n');
@@ -157,6 +163,11 @@ fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
     }
     out.push('\n');
     out
+}
+
+/// Returns the answer of a report, if it has one, and its text.
+pub fn paragraphs(report: &Report) -> impl Iterator<Item = &String> {
+    Some(&report.answer).filter(|answer| !answer.is_empty()).into_iter().chain(&report.text)
 }
 
 pub fn listing(listing: &Listing, terminal: &Terminal) -> String {
