@@ -106,6 +106,36 @@ impl Candidates {
         }
     }
 
+    /// Returns the codes for each number of lost disks, each code once.
+    ///
+    /// Errors: there is none for any of the numbers.
+    pub fn of_each(
+        target: Target,
+        disks: usize,
+        survive: impl IntoIterator<Item = usize>,
+    ) -> Result<Candidates, NoCandidate> {
+        let mut all = survive.into_iter().map(|survive| Candidates::of(target, disks, survive));
+        let mut first = all.next().unwrap_or(Err(NoCandidate::OfTarget { target, disks, survive: 0 }));
+        for other in all.flatten() {
+            match &mut first {
+                Ok(found) => found.join(other),
+                Err(_) => first = Ok(other),
+            }
+        }
+        first
+    }
+
+    fn join(&mut self, other: Candidates) {
+        for one in other.candidates {
+            if self.candidates.iter().all(|known| known.code != one.code) {
+                self.candidates.push(one);
+            }
+        }
+        self.skipped.extend(other.skipped);
+        self.skipped.sort_by(|a, b| a.name.cmp(&b.name));
+        self.skipped.dedup();
+    }
+
     /// Adds a code named by the user: a spec, or the path of a code file.
     ///
     /// Errors: the reason why it is no candidate.

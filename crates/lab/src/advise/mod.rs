@@ -13,12 +13,14 @@
 
 mod candidates;
 mod reasons;
+mod report;
 mod target;
 mod timing;
 mod weights;
 
 pub use candidates::{Candidate, Candidates, NoCandidate, Skipped};
 pub use reasons::notes;
+pub use report::{Asked, report};
 pub use target::Target;
 pub use timing::{Timed, Timing};
 pub use weights::{Criterion, Weights, WeightsError};

@@ -4,6 +4,7 @@ use crate::args;
 use crate::commands::exascale::{DeviceName, measured};
 use crate::commands::prove::threads;
 use crate::commands::replay::{check_element, named_codes};
+use crate::commands::shown;
 use crate::commands::trace::{Given, Part, Played};
 use crate::csv;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -15,13 +16,13 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, ValueEnum};
 use pantile::Code;
-use pantile_lab::Lay;
 use pantile_lab::advise::{
-    Advice, Candidates, Criterion, Options, Ranked, Target, Timed, Timing, Weights, notes,
+    Advice, Asked, Candidates, Criterion, Options, Ranked, Target, Timed, Timing, Weights, notes, report,
 };
 use pantile_lab::durability;
 use pantile_lab::replay::generate::Workload;
 use pantile_lab::replay::{self, BLOCK_BYTES, Latencies, Seen};
+use pantile_lab::{Figure, Lay, Report};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -30,7 +31,9 @@ use std::path::PathBuf;
 /// Answers: which code suits my requests and disks? The requests are replayed on every code of this
 /// many disks that tolerates the losses, of any family. Codes are ranked by space, by blocks moved
 /// for the requests, by hours of a rebuild and by durability, with reasons and the command that
-/// makes the first. A code that another beats in every column is not proposed.
+/// makes the first. A code that another beats in every column is not proposed. Without --survive it
+/// is a calculator: the usable space, the losses survived and the nines of the disks, for one, two
+/// and three lost disks.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without --trace, made-up requests stand for a workload. Traces are those of 'pantile replay'. Requests are counted one by one, in place: the blocks of 'replay', \
@@ -41,13 +44,16 @@ Columns:
   space    bytes stored per byte                  I/O    blocks moved per block that the trace asks for
   rebuild  hours to rebuild one lost disk         nines  certainty that an array loses nothing within a year
   score    1.00 is the best in every criterion
+  usable   what the disks store; survives: how many of them can be lost, whichever they are
 With --device: milliseconds, p50 / p99 of reads and of writes, simulated, of at most the first 20,000 requests of the trace. They do not \
 count for the score.
 
 Exit status 1: lines of the trace could not be read.
 
 Examples:
+  pantile advise --disks 6 --disk-size 16TB
   pantile advise --disks 8 --survive 2
+  pantile advise --disks 8 --survive 2 --html advice.html
   pantile advise --disks 8 --survive 2 --workload database
   pantile advise --trace trace.csv --disks 8 --survive 2
   pantile advise --trace trace.csv.gz --volume hm_0 --disks 8 --survive 2 --codes mine.code
@@ -67,9 +73,10 @@ pub struct Advise {
     /// Disks of an array; OSDs of a placement group, blocks of a group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     disks: u32,
-    /// Number of them that can fail at the same time without data loss.
+    /// Number of them that can fail at the same time without data loss [default: 1, 2 and 3 beside
+    /// each other].
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=255))]
-    survive: u32,
+    survive: Option<u32>,
     /// Further candidates beside the codes of the families: your code files, or specs.
     #[arg(long, value_name = "CODES")]
     codes: Option<String>,
@@ -85,7 +92,7 @@ pub struct Advise {
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
     /// Capacity of a disk, which determines the time of a rebuild.
-    #[arg(long, value_name = "SIZE", default_value = "16T", value_parser = args::some_bytes)]
+    #[arg(long, alias = "size", value_name = "SIZE", default_value = "16T", value_parser = args::some_bytes)]
     disk_size: f64,
     /// Bytes per second that all reads of a rebuild may take together; 'none': only the disks are
     /// the limit [default: none for a volume, whose disks are in one machine; else 600M, half of a
@@ -98,9 +105,12 @@ pub struct Advise {
     /// Latencies by measured service times: a latency log of fio (write_lat_log).
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
     service: Option<PathBuf>,
-    /// Number of codes in the table; JSON has all.
+    /// Number of codes in the table, without --survive for each number of lost disks; JSON has all.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     top: u32,
+    /// Write a self-contained page with pictures.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print JSON.
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -157,7 +167,7 @@ struct AdviceJson {
     output_version: u32,
     trace: TraceJson,
     disks: u32,
-    survive: u32,
+    survive: Option<u32>,
     weights: WeightsJson,
     disk_assumptions: String,
     timed: Option<TimedJson>,
@@ -248,11 +258,17 @@ impl Advise {
             For::Ceph => Target::Ceph,
             For::Hdfs => Target::Hdfs,
         };
+        if let Some(file) = &self.html {
+            shown::can_write(file)?;
+        }
+        let (disks, survive) = (self.disks as usize, self.survive.map_or(1, |survive| survive as usize));
         let progress = Progress::start(terminal, "making the candidates");
-        let candidates = Candidates::of(target, self.disks as usize, self.survive as usize);
+        let candidates = match self.survive {
+            Some(_) => Candidates::of(target, disks, survive),
+            None => Candidates::of_each(target, disks, 1..=LOST_MOST),
+        };
         drop(progress);
         let mut candidates = candidates.map_err(Failure::input)?;
-        let (disks, survive) = (self.disks as usize, self.survive as usize);
         if let Some(list) = &self.codes {
             for (name, code) in named_codes(list, Some(self.disks), self.reading)? {
                 let name = if code.definition().is_some() { name } else { code.spec().to_string() };
@@ -303,16 +319,50 @@ impl Advise {
                 "the advice was ended before every code was examined; nothing is printed".into(),
             )
         })?;
+        let asked = Asked {
+            disks,
+            survive: self.survive.map(|survive| survive as usize),
+            codes_most: self.top as usize,
+        };
+        let report = || report(&advice, asked, &options);
+        if let Some(file) = &self.html {
+            let mut report = report();
+            report.given("requests", self.opening(&seen, count));
+            report.given_codes(&codes);
+            let title = report.title.clone();
+            shown::write_page(file, &title, &[report], threads)?;
+        }
         match (self.json, self.csv) {
             (true, _) => print_json(&self.in_json(&advice, &seen, content, &options))?,
             (false, true) => print(&in_csv(&advice))?,
+            (false, false) if self.survive.is_none() => {
+                // A number of losses that some code tolerates: two, if any does.
+                let tolerated = advice.ranked.iter().map(|one| one.tolerance);
+                let survive = tolerated.min_by_key(|&losses| losses.abs_diff(2)).unwrap_or(1);
+                print(&calculated(&report(), &self.opening(&seen, count), survive, terminal))?;
+            }
             (false, false) => print(&self.in_words(&advice, &seen, count, &options, terminal))?,
+        }
+        if let Some(file) = self.html.as_ref().filter(|_| !self.json && !self.csv) {
+            print(&format!("{} has the page.\n", file.display()))?;
         }
         Ok(if seen.bad > 0 { Verdict::Bad } else { Verdict::Good })
     }
 
     fn named_workload(&self) -> Workload {
         self.workload.map(Named::workload).unwrap_or_default()
+    }
+
+    /// Returns the description of the requests and of the candidates.
+    fn opening(&self, seen: &Seen, candidates: u64) -> String {
+        let made_up = match &self.trace {
+            Some(_) => String::new(),
+            None => format!(
+                "Made-up requests of the workload '{}'; --trace FILE takes your own, --workload another.\n",
+                self.named_workload().name()
+            ),
+        };
+        made_up + &described(seen, candidates, self.disks, self.survive.unwrap_or(1))
     }
 
     fn in_json(&self, advice: &Advice, seen: &Seen, content: String, options: &Options) -> AdviceJson {
@@ -402,15 +452,9 @@ impl Advise {
                 out.push('\n');
             });
         };
-        let made_up = match &self.trace {
-            Some(_) => String::new(),
-            None => format!(
-                "Made-up requests of the workload '{}'; --trace FILE takes your own, --workload another.\n",
-                self.named_workload().name()
-            ),
-        };
-        out += &made_up;
-        say(&mut out, &opening(seen, candidates, self.disks, self.survive));
+        for line in self.opening(seen, candidates).lines() {
+            say(&mut out, line);
+        }
         out.push('\n');
         let proposed = || advice.ranked.iter().enumerate().filter(|(_, one)| one.beaten_by.is_none());
         let shown: Vec<(usize, &Ranked)> = proposed().take(self.top as usize).collect();
@@ -463,8 +507,33 @@ impl Advise {
     }
 }
 
+/// The most lost disks that the calculator counts with.
+const LOST_MOST: usize = 3;
+
+/// Returns what the disks store and survive, for each number of losses.
+fn calculated(report: &Report, opening: &str, survive: usize, terminal: &Terminal) -> String {
+    let mut out = format!("{}\n", terminal.bold(format!("{}.", report.title)));
+    let say = |out: &mut String, text: &str| {
+        wrap(text, terminal.width).iter().for_each(|line| *out += &format!("{line}\n"));
+    };
+    say(&mut out, &report.answer);
+    out.push('\n');
+    for figure in &report.figures {
+        if let Figure::Listing(table) = figure {
+            out += &shown::listing(table, terminal);
+        }
+    }
+    let command = shown::command();
+    say(
+        &mut out,
+        &format!("'{command} --survive {survive}' gives the reasons, and the command that makes the first."),
+    );
+    opening.lines().chain(report.text.iter().map(String::as_str)).for_each(|text| say(&mut out, text));
+    out
+}
+
 /// Returns the description of the trace, and the number of candidates.
-fn opening(seen: &Seen, candidates: u64, disks: u32, survive: u32) -> String {
+fn described(seen: &Seen, candidates: u64, disks: u32, survive: u32) -> String {
     let share = 100.0 * seen.writes as f64 / seen.requests.max(1) as f64;
     let mean = (seen.bytes_read + seen.bytes_written) / seen.requests.max(1);
     let bad = match seen.bad {

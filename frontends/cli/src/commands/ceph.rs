@@ -3,6 +3,7 @@
 use crate::args::no_file;
 use crate::commands::ceph_verify::{ScanCommand, VerifyCommand};
 use crate::commands::prove::threads;
+use crate::commands::shown;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
 use crate::json::{OUTPUT_VERSION, rounded};
@@ -16,7 +17,9 @@ use pantile_lab::ceph::{
     Dump, DumpError, EFFORT_STEPS, Examined, Findings, LEN_BYTES_MAX, NoWayOut, Options, Pool, PoolKind,
     Tree, TreeError, durability_inputs, examine, share, ways_out,
 };
+use pantile_lab::figure::{Figure, Listing, Quote};
 use serde::Serialize;
+use std::fmt::Write;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -56,7 +59,7 @@ Columns:
 Examples:
   ceph osd dump -f json > dump.json; pantile ceph report dump.json
   ceph osd dump -f json | pantile ceph report -
-  ceph osd tree -f json > tree.json; pantile ceph report dump.json --tree tree.json
+  ceph osd tree -f json > tree.json; pantile ceph report dump.json --tree tree.json --html pools.html
   pantile ceph report dump.json --json")]
 struct Report {
     /// The output of 'ceph osd dump -f json' or 'ceph report -f json'; '-' is standard input.
@@ -68,6 +71,9 @@ struct Report {
     /// what would take more is left out, and said to be.
     #[arg(long, value_name = "STEPS", default_value_t = EFFORT_STEPS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     effort: u64,
+    /// Write a self-contained page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -144,6 +150,9 @@ impl Report {
                 "dump and tree cannot both be standard input; give one of them as a file".into(),
             ));
         }
+        if let Some(file) = &self.html {
+            shown::can_write(file)?;
+        }
         let text = text_of(&self.dump, "ceph osd dump -f json")?;
         let dump = Dump::parse(&text).map_err(|error| {
             Failure::Input(format!("{}: {error}", sets::name(&self.dump.to_string_lossy())))
@@ -162,6 +171,10 @@ impl Report {
         drop(progress);
         let rows: Vec<Row<'_>> = dump.pools.iter().map(|pool| row(pool, &found)).collect();
         let inputs = durability_inputs(options.tree.as_ref());
+        if let Some(file) = &self.html {
+            let report = page(&dump, &rows, &inputs, found.suffices_steps);
+            shown::write_page(file, &report.title.clone(), &[report], options.threads)?;
+        }
         match self.json {
             true => print_json(&in_json(&dump, &rows, inputs, found.suffices_steps))?,
             false => print(&in_words(&dump, &rows, &inputs, found.suffices_steps, terminal))?,
@@ -289,65 +302,134 @@ fn code_name(code: &str) -> &str {
     custom.map_or(code, |(name, _)| name)
 }
 
+/// Headings of the table of pools.
+const HEAD: [&str; 10] = [
+    "pool",
+    "code",
+    ">stranded",
+    ">lost",
+    ">space",
+    ">1 lost: Ceph",
+    ">least",
+    ">2 lost: Ceph",
+    ">least",
+    ">nines",
+];
+
+/// Returns the line of a pool, its name in at most so many letters.
+fn cells(row: &Row<'_>, name_most: usize) -> Vec<String> {
+    let by = if row.stranded.is_some() { "22" } else { "-" };
+    let mut cells = vec![short(&row.pool.name, name_most)];
+    match &row.examined {
+        Some(Ok(found)) => {
+            let is_less = found.proved < found.code.claim().tolerance;
+            cells.push(short(code_name(found.code.spec()), 20));
+            cells.push(by.into());
+            cells.push(format!("{}{}", found.proved, if is_less { "+" } else { "" }));
+            cells.push(format!("{:.3}", found.overhead));
+            for recovery in [found.one, found.two] {
+                cells.extend([share(recovery.ceph), share(recovery.planner)]);
+            }
+            let nines = found.durability.as_ref().map(|found| format!("{:.1}", found.nines));
+            cells.push(nines.unwrap_or("-".into()));
+        }
+        _ => {
+            cells.extend(["?", by].map(str::to_string));
+            cells.extend(["-"; 7].map(str::to_string));
+        }
+    }
+    cells
+}
+
+/// Returns why numbers of a pool are missing, if some are.
+fn missing(row: &Row<'_>, suffices_steps: u64) -> Option<String> {
+    match &row.examined {
+        Some(Err(why)) => Some(sets::name(why)),
+        Some(Ok(found)) if !found.left_out.is_empty() => Some(format!(
+            "left out, for it is too much work for a dump of another cluster; --effort {suffices_steps} does it: {}",
+            found.left_out.join(", ")
+        )),
+        _ => None,
+    }
+}
+
+/// Explanation of the columns of reads.
+const READS: &str = "lost: OSDs of a placement group that can fail, proved. Reads are shares of an object, the mean over all sets of \
+     so many lost chunks; ~: perhaps not the least. Ceph reads parts of chunks (clay) only in pools without \
+     allow_ec_optimizations.";
+
+/// Explanation of the nines.
+fn nines_of(inputs: &str) -> String {
+    format!(
+        "nines: of no loss within a year of one placement group on disks of its own; a code of many rows counts as rs:k+m. {inputs}"
+    )
+}
+
+/// Returns the profiles without a pool that Ceph 22 does not have.
+fn unused(dump: &Dump) -> Option<String> {
+    let shown: Vec<String> = dump.unused_stranded.iter().take(20).map(|name| short(name, 40)).collect();
+    (!shown.is_empty())
+        .then(|| format!("Profiles without a pool that Ceph 22 does not have: {}.", shown.join(", ")))
+}
+
+/// When to leave a stranded pool.
+const BEFORE: &str = "Run these before the upgrade to Ceph 22, with 'ceph health' clean. docs/ceph.md has a plug-in that keeps such pools.";
+
+/// Returns the numbers of pools.
+fn counts(dump: &Dump, rows: &[Row<'_>]) -> String {
+    let release =
+        dump.release.as_deref().map_or(String::new(), |name| format!(", release {}", short(name, 20)));
+    format!(
+        "{} pools{release}: {} erasure-coded, {} of them stranded by Ceph 22.",
+        rows.len(),
+        rows.iter().filter(|row| row.profile.is_some()).count(),
+        rows.iter().filter(|row| row.stranded.is_some()).count()
+    )
+}
+
+/// Returns the findings as a report for a page: which pools are stranded, the table, and the
+/// commands that move the data.
+fn page(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64) -> pantile_lab::Report {
+    const NAME_MOST: usize = 40;
+    let mut report = pantile_lab::Report::new("ceph-report", "Erasure-coded pools of Ceph");
+    let of_code: Vec<&Row<'_>> = rows.iter().filter(|row| row.profile.is_some()).collect();
+    report.answer = counts(dump, rows);
+    report.figures.push(Figure::Listing(Listing {
+        title: "The pools".into(),
+        caption: READS.into(),
+        head: HEAD.map(String::from).to_vec(),
+        rows: of_code.iter().map(|row| cells(row, NAME_MOST)).collect(),
+    }));
+    for row in rows {
+        let Some(why) = &row.stranded else { continue };
+        report.figures.push(Figure::Quote(Quote {
+            title: format!("{}: {}", short(&row.pool.name, 60), sets::name(why)),
+            caption: if report.figures.len() == 1 { BEFORE.into() } else { String::new() },
+            lines: match &row.commands {
+                Err(why) => vec![format!("No commands: {why}.")],
+                Ok(commands) => commands.clone(),
+            },
+        }));
+    }
+    let left_out = of_code.iter().filter_map(|row| {
+        missing(row, suffices_steps).map(|why| format!("{}: {why}.", short(&row.pool.name, NAME_MOST)))
+    });
+    report.text.extend(left_out.chain([nines_of(inputs)]).chain(unused(dump)));
+    report
+}
+
 fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, terminal: &Terminal) -> String {
     let width = terminal.width;
     let of_code: Vec<&Row<'_>> = rows.iter().filter(|row| row.profile.is_some()).collect();
-    let stranded = of_code.iter().filter(|row| row.stranded.is_some()).count();
-    let release =
-        dump.release.as_deref().map_or(String::new(), |name| format!(", release {}", short(name, 20)));
-    let mut out = format!(
-        "{} pools{release}: {} erasure-coded, {stranded} of them stranded by Ceph 22.\n\n",
-        rows.len(),
-        of_code.len()
-    );
-    let mut table = Table::new(&[
-        "pool",
-        "code",
-        ">stranded",
-        ">lost",
-        ">space",
-        ">1 lost: Ceph",
-        ">least",
-        ">2 lost: Ceph",
-        ">least",
-        ">nines",
-    ]);
-    for row in &of_code {
-        let by = if row.stranded.is_some() { "22" } else { "-" };
-        let mut cells = vec![short(&row.pool.name, 18)];
-        match &row.examined {
-            Some(Ok(found)) => {
-                let is_less = found.proved < found.code.claim().tolerance;
-                cells.push(short(code_name(found.code.spec()), 20));
-                cells.push(by.into());
-                cells.push(format!("{}{}", found.proved, if is_less { "+" } else { "" }));
-                cells.push(format!("{:.3}", found.overhead));
-                for recovery in [found.one, found.two] {
-                    cells.extend([share(recovery.ceph), share(recovery.planner)]);
-                }
-                let nines = found.durability.as_ref().map(|found| format!("{:.1}", found.nines));
-                cells.push(nines.unwrap_or("-".into()));
-            }
-            _ => {
-                cells.extend(["?", by].map(str::to_string));
-                cells.extend(["-"; 7].map(str::to_string));
-            }
-        }
-        table.row(cells);
-    }
+    let mut out = format!("{}\n\n", counts(dump, rows));
+    let mut table = Table::new(&HEAD);
+    of_code.iter().for_each(|row| table.row(cells(row, 18)));
     if !of_code.is_empty() {
         out += &table.render(terminal);
         out.push('\n');
     }
     for row in &of_code {
-        let why = match &row.examined {
-            Some(Err(why)) => sets::name(why),
-            Some(Ok(found)) if !found.left_out.is_empty() => format!(
-                "left out, for it is too much work for a dump of another cluster; --effort {suffices_steps} does it: {}",
-                found.left_out.join(", ")
-            ),
-            _ => continue,
-        };
+        let Some(why) = missing(row, suffices_steps) else { continue };
         out += &hanging(&format!("{}: ", short(&row.pool.name, 40)), &why, 2, width);
     }
     if of_code.is_empty() {
@@ -361,17 +443,10 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, te
             out.push('\n');
         });
     };
-    say(
-        "lost: OSDs of a placement group that can fail, proved. Reads are shares of an object, the mean over all sets of \
-         so many lost chunks; ~: perhaps not the least. Ceph reads parts of chunks (clay) only in pools without \
-         allow_ec_optimizations.",
-    );
-    say(&format!(
-        "nines: of no loss within a year of one placement group on disks of its own; a code of many rows counts as rs:k+m. {inputs}"
-    ));
-    if !dump.unused_stranded.is_empty() {
-        let shown: Vec<String> = dump.unused_stranded.iter().take(20).map(|name| short(name, 40)).collect();
-        say(&format!("Profiles without a pool that Ceph 22 does not have: {}.", shown.join(", ")));
+    say(READS);
+    say(&nines_of(inputs));
+    if let Some(unused) = unused(dump) {
+        say(&unused);
     }
     for row in rows {
         let Some(why) = &row.stranded else { continue };
@@ -382,9 +457,8 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, te
             Ok(commands) => commands.iter().for_each(|command| out += &format!("  {command}\n")),
         }
     }
-    if stranded > 0 {
-        out += "\nRun these before the upgrade to Ceph 22, with 'ceph health' clean. docs/ceph.md has a plug-in that keeps \
-                such pools.\n";
+    if rows.iter().any(|row| row.stranded.is_some()) {
+        let _ = writeln!(out, "\n{BEFORE}");
     }
     out
 }

@@ -1,6 +1,7 @@
 //! `pantile prove`: counts the losses that a code survives.
 
 use crate::args;
+use crate::commands::shown;
 use crate::describe;
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::files::{self, Output};
@@ -17,6 +18,9 @@ use pantile::plan::{
     evidence, prove,
 };
 use pantile::{CellIndex, Code};
+use pantile_lab::Report;
+use pantile_lab::bars::{Share, Shares};
+use pantile_lab::figure::{Figure, Listing};
 use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
 use std::cell::RefCell;
@@ -47,6 +51,7 @@ Examples:
   pantile prove lrc:12,2,2 --max-lost 4      stop after four lost columns
   pantile prove raidq:164+4,x164 --json      counted exactly, with shift invariance
   pantile prove dcode:9,raw --witnesses 9    a construction that fails, and where
+  pantile prove shec:6,4,3 --html shec.html    the same as a page with a picture
   pantile prove rs:10+4 --certificate rs.json    for reference/check_certificate.py, or a program of yours")]
 pub struct Prove {
     /// The code: a spec such as dcode:7, or the path of a code file.
@@ -86,6 +91,9 @@ pub struct Prove {
     /// Longest evidence of a certificate.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = args::size)]
     certificate_bytes: u64,
+    /// Write a self-contained page with a picture.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Print JSON: levels, witnesses, method, verdict.
     #[arg(long)]
     json: bool,
@@ -125,6 +133,9 @@ struct LevelJson {
 impl Prove {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let code = args::code(&self.code, self.reading)?;
+        if let Some(file) = &self.html {
+            shown::can_write(file)?;
+        }
         let progress = Progress::start(terminal, format!("{code}: setting up the proof"));
         let mut certificate = run(&code, &self.options(), &progress);
         drop(progress);
@@ -145,6 +156,11 @@ impl Prove {
                 Err(Failure::Interrupted(fact)) => note(&format!("{fact}.")),
                 done => done?,
             }
+        }
+        if let Some(file) = &self.html {
+            let report = page(&code, &certificate, holds, self.witnesses);
+            let title = report.title.clone();
+            shown::write_page(file, &title, &[report], threads())?;
         }
         match self.json {
             true => print_json(&answer(&code, &certificate, holds))?,
@@ -358,6 +374,89 @@ fn answer<'c>(code: &'c Code, certificate: &'c Certificate, holds: bool) -> Prov
     }
 }
 
+/// Returns the certificate as a report: the verdict, the share of sets that survive by their size,
+/// the counts, and the smallest fatal sets.
+fn page(code: &Code, certificate: &Certificate, holds: bool, witnesses: u64) -> Report {
+    let mut report = Report::new("prove", format!("What {code} survives"));
+    report.answer = verdict(code, certificate, holds);
+    report.given_codes([code]);
+    let share = |level: &Level| Share {
+        group: code.spec().to_string(),
+        name: format!("{} lost", level.lost),
+        share: level.survived_share(),
+        remark: format!("{} of {} sets", number(level.survived), number(level.looked_at())),
+    };
+    // Of the levels that all survive only the highest ones are drawn.
+    const LEVELS_MOST: usize = 16;
+    let drawn = certificate.levels.iter().rev().take(LEVELS_MOST).rev();
+    report.figures.push(Figure::Shares(Shares {
+        title: format!("Sets of lost {}s that survive", unit(certificate)),
+        caption: "The share of all sets of this size that lose no data.".into(),
+        head: ["lost", "share that survives", "sets"].map(String::from),
+        rows: drawn.map(share).collect(),
+    }));
+    report.figures.push(Figure::Listing(Listing {
+        title: "Counted level by level".into(),
+        caption: format!(
+            "{}; the claim: {}.",
+            describe::count(code.columns(), "column"),
+            describe::claim(code)
+        ),
+        head: HEAD.map(String::from).to_vec(),
+        rows: rows(certificate),
+    }));
+    report.text.extend(
+        sets_of(code, certificate).into_iter().chain(notes(certificate).into_iter().map(String::from)),
+    );
+    report.say(match certificate.fatal.is_empty() {
+        false => fatal_sets(certificate),
+        true if witnesses > 0 && !certificate.cut => "No fatal set was met.".into(),
+        true => return report,
+    });
+    report
+}
+
+/// Headings of the table of levels.
+const HEAD: [&str; 6] = [">lost", ">sets", ">survived", ">share", ">fatal", "method"];
+
+/// Returns what the sets are sets of, where that is not plain.
+fn sets_of(code: &Code, certificate: &Certificate) -> Vec<String> {
+    let placement = certificate.placement;
+    let placed = (placement != Placement::Fixed).then(|| {
+        format!(
+            "Placement {placement}: columns move from device to device by stripe. Sets are sets of devices, and\n\
+             survive if the columns on them do in every stripe."
+        )
+    });
+    let has_others = (0..code.columns()).any(|c| code.role(c) != ColumnRole::Device);
+    let all = has_others.then(|| "Sets are sets of all columns, add-ons included.".to_string());
+    placed.into_iter().chain(all).collect()
+}
+
+/// Returns what was decided without counting, and what was not decided.
+fn notes(certificate: &Certificate) -> Vec<&'static str> {
+    let mut notes = Vec::new();
+    let mut say = |is_said: bool, note: &'static str| notes.extend(is_said.then_some(note));
+    say(
+        certificate.tolerance_by_cauchy > 0,
+        "The coefficients are a Cauchy matrix, up to factors of rows and columns: no minor of it is\nzero, which decides all levels up to the number of parities; --count counts them all the same.",
+    );
+    say(certificate.by_shift, "Sets that a shift of the data columns makes equal were decided once.");
+    say(certificate.by_inclusion, "A level of fewer sets, all of which survive, decided those below it.");
+    say(
+        !certificate.is_exact(),
+        "Sampled levels: random sets, the same orders of columns for all levels; raise --sets and --work to count them.",
+    );
+    say(
+        certificate.cut,
+        match interrupt::asked() {
+            true => "Ended by Ctrl-C; this is what was decided until then.",
+            false => "Higher levels were left out, as asked.",
+        },
+    );
+    notes
+}
+
 fn report(
     code: &Code,
     certificate: &Certificate,
@@ -371,37 +470,14 @@ fn report(
         describe::count(code.columns(), "column"),
         describe::claim(code)
     );
-    if certificate.placement != Placement::Fixed {
-        let _ = writeln!(
-            out,
-            "Placement {}: columns move from device to device by stripe. Sets are sets of devices, and\n\
-             survive if the columns on them do in every stripe.\n",
-            certificate.placement
-        );
+    for note in sets_of(code, certificate) {
+        let _ = writeln!(out, "{note}\n");
     }
-    if (0..code.columns()).any(|c| code.role(c) != ColumnRole::Device) {
-        out.push_str("Sets are sets of all columns, add-ons included.\n\n");
-    }
-    let mut table = Table::new(&[">lost", ">sets", ">survived", ">share", ">fatal", "method"]);
+    let mut table = Table::new(&HEAD);
     rows(certificate).into_iter().for_each(|row| table.row(row));
     out.push_str(&table.render(terminal));
-    if certificate.tolerance_by_cauchy > 0 {
-        out.push_str("\nThe coefficients are a Cauchy matrix, up to factors of rows and columns: no minor of it is\nzero, which decides all levels up to the number of parities; --count counts them all the same.\n");
-    }
-    if certificate.by_shift {
-        out.push_str("\nSets that a shift of the data columns makes equal were decided once.\n");
-    }
-    if certificate.by_inclusion {
-        out.push_str("\nA level of fewer sets, all of which survive, decided those below it.\n");
-    }
-    if !certificate.is_exact() {
-        out.push_str("\nSampled levels: random sets, the same orders of columns for all levels; raise --sets and --work to count them.\n");
-    }
-    if certificate.cut {
-        out.push_str(match interrupt::asked() {
-            true => "\nEnded by Ctrl-C; this is what was decided until then.\n",
-            false => "\nHigher levels were left out, as asked.\n",
-        });
+    for note in notes(certificate) {
+        let _ = writeln!(out, "\n{note}");
     }
     if !certificate.fatal.is_empty() {
         out.push_str(&fatal_sets(certificate));

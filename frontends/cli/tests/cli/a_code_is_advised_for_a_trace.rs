@@ -326,7 +326,6 @@ fn impossible_requests_and_odd_traces_are_one_sentence() {
         (&good, &["--disks", "255", "--survive", "255"], &["one at least must be left"]),
         (&good, &["--disks", "17", "--survive", "3", "--for", "hdfs"], &["16 blocks"]),
         (&good, &["--disks", "200", "--survive", "3", "--for", "ceph"], &["128 chunks"]),
-        (&good, &["--disks", "8"], &["--survive"]),
         (&good, &["--disks", "0", "--survive", "1"], &["1..=255"]),
         (&good, &["--disks", "256", "--survive", "1"], &["1..=255"]),
         (&good, &["--disks", "8", "--survive", "2", "--weights", "speed=1"], &["'speed=1'", "space=2,io=1"]),
@@ -414,4 +413,28 @@ fn the_widest_arrays_are_advised_in_bounded_time() {
     let answer = json(&advise(&trace, &["--disks", "14", "--survive", "4", "--json"]));
     let skipped = answer["skipped"].to_string();
     assert!(skipped.contains("clay:10,4,13") && skipped.contains("planning takes too long"), "{skipped}");
+}
+
+/// The first code for each number of losses is in the answer, on the terminal and on the page.
+#[test]
+fn disks_alone_get_their_space_losses_and_nines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html").to_str().expect("UTF-8").to_string();
+    let disks = ["advise", "--disks", "6", "--disk-size", "16TB"];
+    let answer = json(&[&disks[..], &["--json"]].concat());
+    assert_eq!(answer["survive"], Value::Null);
+    let shown = unwrapped(&text(&[&disks[..], &["--html", &page]].concat()));
+    let page = std::fs::read_to_string(&page).expect("a page");
+    for (name, usable, losses) in
+        [("raid5:5", 80, "any 1 disk"), ("raid6:4", 64, "any 2 disks"), ("raidq:3+3", 48, "any 3 disks")]
+    {
+        let nines = code(&answer, name)["nines"].as_f64().expect("a number");
+        let said = format!("{usable} TB with {name}, and {losses} may be lost ({nines:.1} nines)");
+        assert!(shown.contains(&said), "{said} is missing in {shown}");
+        let (at, table) = (page.find(&said), page.find("<table>"));
+        assert!(at.is_some() && at < table, "the answer is before the table");
+    }
+    let two = json(&[&disks[..], &["--survive", "2", "--json"]].concat());
+    assert_eq!(code(&two, "raid6:4")["nines"], code(&answer, "raid6:4")["nines"]);
+    assert!(shown.contains(" --survive 2' gives the reasons"), "{shown}");
 }

@@ -220,3 +220,18 @@ fn a_text_that_is_no_tree_is_one_sentence() {
         assert_eq!(run.status, 0, "{count}: {}", run.stderr);
     }
 }
+
+#[test]
+fn the_page_of_a_proof_has_the_verdict_the_counts_and_the_fatal_sets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = at(folder.path(), "page.html");
+    let terminal = text(&["prove", "shec:6,4,3", "--html", &page]);
+    let page = std::fs::read_to_string(&page).expect("a page");
+    let verdict = terminal.lines().last().expect("a verdict");
+    assert!(page.find(verdict) < page.find("<svg"), "{verdict}");
+    for part in
+        [verdict, "<td class=\"n\">91.6667 %</td>", "{0,1,6} {0,1,9}", "3 lost: 0.9167; 110 of 120 sets"]
+    {
+        assert!(page.contains(part), "{part} is missing");
+    }
+}

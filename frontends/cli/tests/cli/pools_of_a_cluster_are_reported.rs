@@ -302,3 +302,20 @@ fn said_of_nothing(path: &Path) -> String {
     assert_eq!(run.status, 2);
     run.stderr
 }
+
+#[test]
+fn the_page_of_pools_has_the_answer_the_table_and_the_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("pools.html");
+    let run = pantile(&["ceph", "report", dump().to_str().unwrap(), "--html", page.to_str().unwrap()]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let page = std::fs::read_to_string(&page).unwrap();
+    let answer = run.stdout.lines().next().unwrap();
+    let commands = run.stdout.lines().filter(|line| line.starts_with("  ceph osd pool create"));
+    for part in commands.map(str::trim).chain([answer, "backups of &quot;9&quot;"]) {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert!(
+        page.find(answer) < page.find("<table>") && page.find("<table>") < page.find("ceph osd pool create")
+    );
+}
