@@ -433,7 +433,7 @@ fn sets_of(code: &Code, certificate: &Certificate) -> Vec<String> {
     placed.into_iter().chain(all).collect()
 }
 
-/// Returns what was decided without counting, and what was not decided.
+/// Returns the notes on levels that were decided without counting, or not decided.
 fn notes(certificate: &Certificate) -> Vec<&'static str> {
     let mut notes = Vec::new();
     let mut say = |is_said: bool, note: &'static str| notes.extend(is_said.then_some(note));
