@@ -240,3 +240,25 @@ fn many_lost_names_come_back_with_few_syncs() {
     assert!(disk.syncs() < 5, "{} syncs for 19 names", disk.syncs());
     assert!(look(&place) == before);
 }
+
+#[test]
+fn a_name_that_is_not_durable_is_reported() {
+    let heal = |crash_after| {
+        let (place, _) = place(Mode::Beside, true);
+        fs::remove_file(place.tree().join("two")).unwrap();
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after, ..Faults::default() });
+        let options = HealOptions { set: place.set(), ..Default::default() };
+        let report = World { disk: &disk, threads: 1 }.heal(&options, &mut Silent);
+        (report, disk, place)
+    };
+    let (_, whole, _) = heal(None);
+    let mut tried = 0;
+    for after in 0..whole.operations() {
+        let (report, disk, place) = heal(Some(after));
+        if place.tree().join("two").exists() && disk.syncs() < whole.syncs() {
+            tried += 1;
+            assert!(report.is_err(), "after {after} operations");
+        }
+    }
+    assert!(tried > 0);
+}
