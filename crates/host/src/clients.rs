@@ -164,6 +164,15 @@ mod tests {
     }
 
     #[test]
+    fn a_changed_limit_holds_from_the_next_connection_on() {
+        let clients = Clients::new(ClientLimits { connections: 1, ..Clients::USUAL });
+        let _first = clients.admit().expect("room");
+        clients.change(|limits| limits.connections = 2);
+        let _second = clients.admit().expect("room");
+        assert_eq!(clients.admit().err(), Some(2));
+    }
+
+    #[test]
     fn bytes_under_way_never_exceed_the_bound() {
         let clients = Clients::new(ClientLimits { connections: 8, bytes: 1000 });
         let threads: Vec<_> = (0..8u64)

@@ -66,6 +66,15 @@ fn an_answer_that_drips_is_waited_for_no_longer_than_any() {
 }
 
 #[test]
+fn an_answer_ends_where_the_server_closes() {
+    let (mut client, mut server) = UnixStream::pair().expect("two ends");
+    server.write_all(b"half").expect("it takes it");
+    drop(server);
+    let until = Instant::now() + Duration::from_secs(10);
+    assert_eq!(answer_line(&mut client, until, &|| false).expect("an end"), b"half");
+}
+
+#[test]
 fn orders_have_their_documented_form() {
     let page = include_str!("../../../../docs/control-socket.md");
     for (order, text) in [
