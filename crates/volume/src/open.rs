@@ -37,7 +37,7 @@ pub use blank::{Birth, format_volume};
 pub use error::OpenError;
 use lineage::{Chosen, Known};
 pub use lineage::{choose_side, histories_are_forgotten};
-use pantile_format::volume::{HistoryId, MemberState, Session, Superblock, Zones};
+use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock, Zones};
 use pantile_format::{FormatError, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -456,10 +456,10 @@ impl Opening {
     }
 
     /// Returns devices that the maps take for present although their content is older: they are
-    /// copies, had the slot earlier, or were restored from a backup. A session begins with its superblock on every device
-    /// that takes part, so a device without the superblock of the newest session that has changed
-    /// anything did not take part. All of it is rebuilt, because no record says which blocks it
-    /// lacks.
+    /// copies, had the slot earlier, or were restored from a backup. A session begins with its
+    /// superblock on every device that takes part, so a device without the superblock of the newest
+    /// session that has changed anything did not take part. All of it is rebuilt, because no record
+    /// says which blocks it lacks.
     fn older(&self, maps: &Maps) -> Vec<Slot> {
         let counts = |slot: &Slot| match maps.members()[slot.0 as usize] {
             MemberState::Present => true,
@@ -475,6 +475,30 @@ impl Opening {
         let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
         let own = |slot: &Slot| self.superblock(*slot);
         here.filter(|slot| own(slot).is_some_and(|own| is_old(slot, own) || is_another(slot, own))).collect()
+    }
+
+    /// Returns devices that lack the two last records of the newest session, of which the last but
+    /// one was flushed on every device that was present: they are copies from within the session.
+    ///
+    /// A journal that cannot be read looks the same. So such devices count as older only if the
+    /// volume tolerates that.
+    fn behind(&self, maps: &Maps, newest: &Superblock, last: u64) -> Vec<Slot> {
+        let Some(needed) = last.checked_sub(1).map(RecordNumber).filter(|n| *n >= newest.first_record) else {
+            return Vec::new();
+        };
+        let has = |slot: &Slot| {
+            let mut records = self.rings.all().filter(|kept| kept.head.session == newest.session);
+            records.any(|kept| kept.head.number >= needed && kept.on.contains(slot))
+        };
+        let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
+        let here = here.filter(|slot| maps.members()[slot.0 as usize] == MemberState::Present);
+        let behind: Vec<Slot> = here.filter(|slot| !has(slot)).collect();
+        let gone = (0..).map(Slot).zip(&self.gone).filter(|(_, gone)| **gone).map(|(slot, _)| slot);
+        let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
+        match bearing.bears(&gone.chain(behind.iter().copied()).collect::<Vec<Slot>>()) {
+            true => behind,
+            false => Vec::new(),
+        }
     }
 
     fn verified_if_done(&mut self) {

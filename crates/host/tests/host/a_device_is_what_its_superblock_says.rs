@@ -199,6 +199,26 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     service.stop().expect("it stops");
 }
 
+/// The copy has the superblock of the session, but lacks its last records.
+#[test]
+fn a_copy_from_within_the_last_session_is_rebuilt() {
+    let (folder, root, service) = served();
+    service.handle().write(0, &painted(70, 3_000_000), true).expect("it writes");
+    let (device, copy) = (root.join("device-03.pantile"), folder.path().join("copy"));
+    std::fs::copy(&device, &copy).expect("a copy");
+    let data = painted(71, 3_000_000);
+    service.handle().write(0, &data[..1_000_000], true).expect("it writes");
+    service.handle().write(1_000_000, &data[1_000_000..], true).expect("it writes");
+    service.stop().expect("it stops");
+    std::fs::copy(&copy, &device).expect("a copy");
+    let service = start(&root);
+    until_clean(&service);
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    done(service.obey(&Order::Fail { device: 5, lose_data: false }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
 /// The copy has the newest superblock, but lacks later writes, and no record shows that.
 #[test]
 fn a_copy_of_a_device_that_is_here_is_rebuilt() {
