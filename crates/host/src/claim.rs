@@ -103,12 +103,17 @@ fn of_others(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: 
     found.filter(is_other).collect()
 }
 
-/// True if the newest of these claims was not given back. A claimant counts as having given its
-/// claim back if any device shows that: a device that was away then still has the older state.
-fn is_left_behind(all: &[Claim]) -> bool {
-    let Some(last) = all.iter().map(|claim| claim.session).max() else { return false };
+/// Returns the newest claim on the devices, if it was not given back.
+pub(crate) fn newest_held(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock) -> Option<Claim> {
+    left_behind(&of_others(devices, superblock, None)).cloned()
+}
+
+/// Returns the newest of these claims, if it was not given back. A claimant counts as having given
+/// its claim back if any device shows that: a device that was away then still has the older state.
+fn left_behind(all: &[Claim]) -> Option<&Claim> {
+    let last = all.iter().map(|claim| claim.session).max()?;
     let is_given_back = |id| all.iter().any(|claim| !claim.is_held && claim.claimant.id == id);
-    all.iter().any(|claim| claim.session == last && claim.is_held && !is_given_back(claim.claimant.id))
+    all.iter().find(|claim| claim.session == last && claim.is_held && !is_given_back(claim.claimant.id))
 }
 
 fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
@@ -150,7 +155,7 @@ pub(crate) fn take(
         }
     }
     write(devices, superblock, own, true);
-    Ok(is_left_behind(&all))
+    Ok(left_behind(&all).is_some())
 }
 
 /// Longest wait for a device when the claim is given back. If a device takes longer, its claim

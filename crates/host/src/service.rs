@@ -193,8 +193,7 @@ impl Service {
     /// only [`Order::Status`] is executed.
     pub fn look(mut folder: Folder) -> Result<Service, FolderError> {
         let (host, opened) = folder.look()?;
-        let claims = claim::held(&opened.devices, &opened.superblock, None);
-        let claimed = match claims.into_iter().next() {
+        let claimed = match claim::newest_held(&opened.devices, &opened.superblock) {
             Some(claim) => Some((Own::new()?.serves(&claim.claimant), claim)),
             None => None,
         };

@@ -169,6 +169,11 @@ fn a_device_whose_slot_a_spare_had_before_a_restart_is_not_caught_up() {
     service.handle().write(0, &data, true).expect("it writes");
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     service.stop().expect("it stops");
+    // A server that the old device knows and that ended in order is not called killed.
+    let report = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
+    let wrong = status(&report).wrong;
+    assert!(!wrong.iter().any(|text| text.contains("not stopped in order")), "{wrong:?}");
+    drop(report);
     let service = start(&root);
     let old = root.join("device-02.pantile");
     let answer = service.obey(&Order::Replace { device: 2, path: old, overwrite: true });
