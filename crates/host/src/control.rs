@@ -46,6 +46,9 @@ const CONVERSATIONS_MAX: usize = 64;
 /// Time limit for receiving an order, and for sending an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Longest time for a status. Each command asks for one before its order.
+const PATIENCE_STATUS: Duration = Duration::from_secs(10);
+
 /// Longest time for the answer to an order that changes something.
 pub(crate) const PATIENCE_LONG: Duration = Duration::from_secs(300);
 
@@ -596,7 +599,7 @@ impl ScrubReport {
 ///
 /// Errors: `File` if the server does not answer.
 pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> {
-    let patience = if *order == Order::Status { PATIENCE } else { PATIENCE_LONG };
+    let patience = if *order == Order::Status { PATIENCE_STATUS } else { PATIENCE_LONG };
     order_within(root, order, patience)
 }
 

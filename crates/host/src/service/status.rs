@@ -394,7 +394,7 @@ fn warnings(
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub {vol} --clear {}' once the cause is known.",
+            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub {vol} --repair' finds all that is wrong and writes it again, 'pantile scrub {vol} --clear {}' then counts from zero.",
             device.device,
             health::count(device.checksum_errors, "wrong block"),
             health::count(device.media_errors, "read"),

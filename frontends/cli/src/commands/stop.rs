@@ -38,6 +38,7 @@ impl Stop {
         let begun = Instant::now();
         let server = match order(&self.folder, &Order::Status) {
             Ok(Some(Answer::Status(report))) => report.server.map(|server| server.pid),
+            Err(error @ FolderError::NoAnswer { .. }) => return Err(volumes::failure(&error)),
             _ => None,
         };
         let told = loop {
