@@ -70,7 +70,9 @@ fn proposed(advice: &Advice, asked: Asked) -> Vec<usize> {
     let of = |place: usize| asked.survive.unwrap_or(advice.ranked[place].tolerance);
     let mut places: Vec<usize> =
         (0..advice.ranked.len()).filter(|&place| advice.ranked[place].beaten_by.is_none()).collect();
-    places.sort_by_key(|&place| of(place));
+    // Without a wish for what can be lost the most usable code of each tolerance comes first.
+    let space = |place: usize| if asked.survive.is_none() { advice.ranked[place].space } else { 0.0 };
+    places.sort_by(|&a, &b| of(a).cmp(&of(b)).then(space(a).total_cmp(&space(b))));
     let groups = places.chunk_by(|&a, &b| of(a) == of(b));
     groups.flat_map(|group| group.iter().copied().take(asked.codes_most)).collect()
 }
