@@ -4,7 +4,7 @@
 use crate::apply::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::apply::meta::Meta;
 use crate::disk::{Disk, DiskFile, set_back};
-use crate::fault::sentences::{list_most, paths, words};
+use crate::fault::sentences::{counted, list_most, paths, words};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
 use crate::set::bound::{Bound, bind, data_columns, widened};
@@ -75,6 +75,7 @@ pub(crate) fn first_seal(
     };
     let geometry = Geometry::new(&codec, mode, block_len);
     let mut names = Names::new(dirs[0].clone(), name, geometry.columns());
+    refuse_idle(dirs, code.spec(), geometry.stored_columns().count())?;
     names.elsewhere = geometry.stored_columns().zip(dirs.iter().cloned().cycle()).collect();
     let lanes = geometry.lanes.len();
     let blocks = |entry: &Entry| block_len.blocks(sizes(entry));
@@ -315,6 +316,18 @@ fn check_room(
         (parent(&names.shard(column)), manifest.stripes.saturating_mul(blocks + checks).saturating_add(meta))
     };
     check_free(world.disk, geometry.stored_columns().map(need))
+}
+
+/// Refuses directories for which a set has no shard: the user may count on one there.
+pub(crate) fn refuse_idle(dirs: &[PathBuf], code: &str, shards: usize) -> Result<(), Fault> {
+    let Some(idle) = dirs.get(shards) else { return Ok(()) };
+    let what = format!(
+        "{code} has {} in this set, and {} directories are named: none is left for {}",
+        counted(shards as u64, "shard", "shards"),
+        dirs.len(),
+        idle.display()
+    );
+    Err(Fault::request(what).at(idle).hint("name no more directories; another code makes another set"))
 }
 
 /// Refuses the work if it needs more than the free room on the file system of a directory.

@@ -3,7 +3,7 @@
 use crate::apply::journal::{has_shards, set_of_journal};
 use crate::apply::lock::{Lock, lock};
 use crate::disk::{Access, ROOT_DIR, why_unmounted};
-use crate::first::first_seal;
+use crate::first::{first_seal, refuse_idle};
 use crate::naming::{self, Given};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::records::record_of;
@@ -199,6 +199,7 @@ fn reseal(
                 .at(path)
                 .hint(format!("run '{}' first", set.command("heal"))));
         }
+        refuse_idle(dirs, &set.manifest.code.spec, set.geometry.stored_columns().count())?;
         let sources = named(&set, options, given)?;
         let tree = Tree::walk(world.disk, sources, &own(&set, options, dirs, name)?)?;
         let had = set.manifest.code.spec.clone();

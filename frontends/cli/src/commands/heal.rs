@@ -87,6 +87,7 @@ impl Heal {
     pub fn run(mut self, terminal: &Terminal) -> Outcome {
         let disks = self.set.take_chosen_disks();
         let hint = self.set.hint();
+        let is_named = !self.only.is_empty();
         let select = Select { paths: self.only.clone(), disks, ..self.include.clone().into_select() };
         if self.dry_run && !select.is_all() {
             return Err(Failure::Input(
@@ -125,6 +126,8 @@ impl Heal {
                 match report.blocks_left {
                     // The next seal forgets the names, so the user decides.
                     0 if !report.found.renamed.is_empty() => Ok(Verdict::Bad),
+                    // A file that was named was not given its sealed content.
+                    0 if is_named && !report.left_changed.is_empty() => Ok(Verdict::Bad),
                     0 => Ok(Verdict::Good),
                     left => Err(Failure::Losses(format!(
                         "wrong, but without a certain repair: {}. Nothing was written in their stripes; 'pantile verify --ignore-checksums' says where, 'pantile heal --guess' repairs what is probable",
@@ -296,7 +299,9 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
         let is_doubtful = |file: &FileReport| file.path == *path && file.status == FileStatus::RotOrChange;
         let why = match report.found.files.iter().any(is_doubtful) {
             true => "rotten, or changed since it was sealed; see the verdict",
-            false => "changed since it was sealed; seal again to protect its new state",
+            false => {
+                "changed since it was sealed; seal again to protect its new state, or move it away and heal again for the sealed one"
+            }
         };
         format!("left alone {} ({why})", sets::name(path))
     });

@@ -274,3 +274,31 @@ fn disks_that_exchanged_their_mount_points_are_named_and_not_overwritten() {
         shelf.good(&["verify", "p"]);
     }
 }
+
+#[test]
+fn a_directory_for_which_no_shard_is_left_is_refused() {
+    let shelf = Shelf::sealed();
+    let more = ["--out", "p", "--out", "q", "--out", "r"];
+    let again = shelf.run(&[&["seal", "--name", "s"][..], &more].concat());
+    let first =
+        shelf.run(&[&["seal", "d1", "--name", "t", "--code", "raid6", "--beside"][..], &more].concat());
+    for refused in [again, first] {
+        assert_eq!(refused.status, 2, "{}{}", refused.stdout, refused.stderr);
+        assert!(refused.stderr.contains("has 2 shards in this set, and 3 directories are named"));
+    }
+    assert!(
+        !shelf.path("r/s.05.shard").exists() && fs::read_dir(shelf.path("r")).map_or(0, Iterator::count) == 0
+    );
+}
+
+#[test]
+fn a_named_file_that_was_changed_is_left_alone_with_status_1() {
+    let shelf = Shelf::sealed();
+    fs::write(shelf.path("d2/f3"), noise(23_000, 99)).expect("written");
+    let left = shelf.run(&["heal", "p", "--", "d2/f3"]);
+    assert_eq!(left.status, 1, "{}{}", left.stdout, left.stderr);
+    assert!(left.stdout.contains("or move it away and heal again for the sealed one"), "{}", left.stdout);
+    fs::rename(shelf.path("d2/f3"), shelf.path("away")).expect("moved");
+    shelf.good(&["heal", "p", "--", "d2/f3"]);
+    assert_eq!(fs::read(shelf.path("d2/f3")).expect("healed"), noise(23_000, 23));
+}
