@@ -88,10 +88,16 @@ pub(crate) fn heal(
     let has_none = |dir: &PathBuf| crate::spread::named_so(disk, dir, &name).is_empty();
     let elsewhere = columns.iter().map(|&column| set.dir_of(column)).filter(|dir| *dir != set.names.dir);
     let new: Vec<PathBuf> = elsewhere.filter(has_none).collect();
+    let out = options.out.clone().filter(|out| !columns.is_empty() && has_none(out));
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
-    let all = set.shard_dirs();
-    let is_linked =
-        |dir: &&PathBuf| crate::spread::has_links(disk, dir, &name) || new.contains(dir) && !has_none(dir);
+    let mut all = set.shard_dirs();
+    // The other directories show where a shard is that got another place.
+    let out = out.filter(|out| !has_none(out));
+    all.extend(out.iter().filter(|out| !all.contains(out)).cloned().collect::<Vec<PathBuf>>());
+    let is_linked = |dir: &&PathBuf| {
+        let is_new = (out.is_some() || new.contains(dir)) && !has_none(dir);
+        is_new || crate::spread::has_links(disk, dir, &name)
+    };
     let linked: Vec<PathBuf> = all.iter().filter(is_linked).cloned().collect();
     crate::spread::link_others(disk, (&all, &name), &linked, progress);
     if set.manifest.mode == Mode::Beside {

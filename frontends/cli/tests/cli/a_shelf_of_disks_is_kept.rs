@@ -302,3 +302,19 @@ fn a_named_file_that_was_changed_is_left_alone_with_status_1() {
     shelf.good(&["heal", "p", "--", "d2/f3"]);
     assert_eq!(fs::read(shelf.path("d2/f3")).expect("healed"), noise(23_000, 23));
 }
+
+#[test]
+fn a_parity_disk_that_gets_another_place_is_found_from_both() {
+    let shelf = Shelf::sealed();
+    fs::remove_dir_all(shelf.path("p")).expect("lost");
+    shelf.good(&["heal", "q", "--out", "r"]);
+    for dir in ["q", "r"] {
+        shelf.good(&["verify", dir]);
+        fs::write(shelf.path("d1/f1"), noise(21_000, dir.len() as u64)).expect("written");
+        shelf.good(&["seal", "--out", dir, "--accept-changes"]);
+    }
+    fs::remove_dir_all(shelf.path("r")).expect("lost");
+    fs::create_dir(shelf.path("r")).expect("an empty disk");
+    shelf.good(&["heal", "q"]);
+    shelf.good(&["verify", "r"]);
+}
