@@ -60,7 +60,7 @@ fn every_structure_is_read_as_it_is() {
     for (part, good, read) in structures() {
         assert!(read(&good).unwrap() == good, "{part}");
     }
-    assert_eq!(structures().map(|(_, bytes, _)| bytes.len() / BLOCK), [1, 2, 3, 1, 2, 1]);
+    assert_eq!(structures().map(|(_, bytes, _)| bytes.len() / BLOCK), [1, 2, 4, 1, 2, 1]);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
         (0, ENTRY_HEAD_LAYOUT, "kind", 4, "length"),
         (0, ENTRY_HEAD_LAYOUT, "count", 1, "count"),
         (0, ENTRY_HEAD_LAYOUT, "length", 55, "length"),
-        (0, ENTRY_HEAD_LAYOUT, "length", 57, "entries"),
+        (0, ENTRY_HEAD_LAYOUT, "length", MEMBER_BYTES as u64 + 1, "entries"),
         (0, ENTRY_HEAD_LAYOUT, "length", 7, "length"),
         (0, ENTRY_HEAD_LAYOUT, "length", 0, "length"),
         (0, ENTRY_HEAD_LAYOUT, "length", max, "length"),
@@ -476,7 +476,7 @@ fn records_are_as_long_as_the_journal_and_the_limit_allow() {
 fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let members = 64 + 24;
-    let table = members + 5 * 56;
+    let table = members + 5 * MEMBER_BYTES;
     let (bytes, reference) = small_snapshot();
     // The table of `snapshot_items` has the stripes 0 1 2 - 4 5 6 7 8 - (9..12) 12 ..., so entry 3
     // is a run of one unmapped stripe.
@@ -501,7 +501,7 @@ fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
         (members, 2, 11, "kind"),
         (members + 4, 4, max, "length"),
         (members + 8, 4, 1, "slot"),
-        (members + 56 + 8, 4, 0, "slot"),
+        (members + MEMBER_BYTES + 8, 4, 0, "slot"),
         (at(0), 4, 40, "physical stripe"),
         (at(0) + 4, 8, 1 << 20, "generation"),
         (at(0) + 4, 8, (1 << 63) + (1 << 20), "generation"),
@@ -511,7 +511,7 @@ fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
         (at(3) + 4, 8, max, "logical stripes"),
         (at(2), 4, 0xffff_ffff, "generation"),
         (at(4), 4, 0xffff_ffff, "generation"),
-        (log, 2, 5, "count"),
+        (log, 2, 5, "length"),
         (log, 2, 1, "length"),
         (log + 8, 4, 8, "row"),
         (log + 8, 4, 3, "row"),
@@ -603,7 +603,7 @@ fn pieces_in_one_chain_that_do_not_agree_are_refused() {
 fn a_stream_that_ends_too_early_is_refused() {
     let (good, reference) = small_snapshot();
     let end = 64 + u32::from_le_bytes(good[56..60].try_into().unwrap()) as usize;
-    let table = 64 + 24 + 5 * 56;
+    let table = 64 + 24 + 5 * MEMBER_BYTES;
     // The stream is cut in the middle of the head, of a member, of a table entry or of a log write,
     // or between items of which more must follow.
     for cut in [64 + 23, 64 + 24, table - 1, table, table + 12, table + 18, end - 16, end - 1] {
@@ -628,7 +628,7 @@ fn a_refused_piece_leaves_no_trace() {
     // A piece that is intact and in its place, but has an invalid entry near its end: a physical
     // stripe that does not exist.
     let mut bad = good[..PIECE].to_vec();
-    bad[64 + 24 + 5 * 56 + 12 * 80_000..][..4].fill(0xee);
+    bad[64 + 24 + 5 * MEMBER_BYTES + 12 * 80_000..][..4].fill(0xee);
     reseal(&mut bad);
     let mut decoder = SnapshotDecoder::new(VOLUME, &shape, &reference);
     let results: Vec<_> = bad.chunks(BLOCK).map(|block| decoder.push(block)).collect();
