@@ -46,8 +46,9 @@ def test_everything_public_is_documented():
                 assert inspect.getdoc(value), f"{name}.{member}"
 
 
-def test_the_page_works(tmp_path):
-    page = (ROOT / "docs/python.md").read_text()
+@pytest.mark.parametrize("page", ["python", "learn-programs"])
+def test_the_page_works(tmp_path, page):
+    page = (ROOT / f"docs/{page}.md").read_text()
     programs = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
     assert len(programs) >= 2
     for program, output in programs:
