@@ -433,11 +433,13 @@ const BUILT_CELLS_MAX: usize = 1 << 24;
 /// use pantile_code::CodeBuilder;
 /// use pantile_gf::Gf;
 ///
-/// // Two data columns, their XOR, and a sum with different coefficients. let mut code =
-/// CodeBuilder::uniform(4, 1); code.define_xor((0, 2), [(0, 0), (0, 1)]); code.define((0, 3), [((0,
-/// 0), Gf(1)), ((0, 1), Gf(2))]); let code = code.finish_checked("mine")?;
-/// assert_eq!((code.data().len(), code.claim().tolerance), (2, 2)); # Ok::<(),
-/// pantile_code::CodeError>(())
+/// // Two data columns, their XOR, and a sum with different coefficients.
+/// let mut code = CodeBuilder::uniform(4, 1);
+/// code.define_xor((0, 2), [(0, 0), (0, 1)]);
+/// code.define((0, 3), [((0, 0), Gf(1)), ((0, 1), Gf(2))]);
+/// let code = code.finish_checked("mine")?;
+/// assert_eq!((code.data().len(), code.claim().tolerance), (2, 2));
+/// # Ok::<(), pantile_code::CodeError>(())
 /// ```
 ///
 /// A cell outside the shape is recorded and not added: [`CodeBuilder::finish_checked`] reports the
