@@ -111,7 +111,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 const ANSWER_LEAST: Duration = Duration::from_secs(1);
 
 /// The time in which a device that came back counts again: it does when a record says so.
-pub const RECORDED_WITHIN: Duration = Duration::from_secs(5);
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Wait for a server's answer if no time is given.
 const ANSWER_MOST: Duration = Duration::from_secs(60);

@@ -264,7 +264,7 @@ impl Rebuild {
             }
             let since = whole_since.get().unwrap_or_else(Instant::now);
             whole_since.set(Some(since));
-            all_count(report) || since.elapsed() >= volumes::RECORDED_WITHIN
+            all_count(report) || since.elapsed() >= COUNTED_WITHIN
         };
         let result = (|| {
             let answer = reached.order(&Order::Rebuild { throttle_bytes_per_s: self.throttle })?;
@@ -307,6 +307,10 @@ fn is_rebuilt(report: &StatusReport) -> bool {
     };
     report.devices.iter().all(is_whole) && !report.has(FindingKind::StripesWait)
 }
+
+/// The time in which a record says that a device is whole. One whose file was removed counts as lost
+/// for longer.
+const COUNTED_WITHIN: Duration = Duration::from_secs(1);
 
 /// True if no device that takes part still counts as lost: a record has to say that it is whole.
 fn all_count(report: &StatusReport) -> bool {
