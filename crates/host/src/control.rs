@@ -597,7 +597,7 @@ impl ScrubReport {
 /// Sends an order to the server of a volume's folder and returns its answer; `None`: there is no
 /// server.
 ///
-/// Errors: `File` if the server does not answer.
+/// Errors: as [`order_until`]; the server must answer a status within ten seconds.
 pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> {
     let patience = if *order == Order::Status { PATIENCE_STATUS } else { PATIENCE_LONG };
     order_within(root, order, patience)

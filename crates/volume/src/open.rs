@@ -373,7 +373,7 @@ impl Opening {
     }
 
     fn choose_superblock(&mut self) {
-        let slots = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
+        let slots = self.here();
         let known: Vec<Known> = slots
             .filter_map(|slot| {
                 let superblock = self.superblock(slot)?;
@@ -431,8 +431,7 @@ impl Opening {
         }
         let has_snapshot = newest.snapshot.is_some();
         self.newest = Some(newest);
-        self.sources =
-            (0..self.geometry.slots() as u32).map(Slot).filter(|s| !self.gone[s.0 as usize]).collect();
+        self.sources = self.here().collect();
         self.phase = Phase::Snapshot;
         if has_snapshot {
             self.try_snapshot();
@@ -446,13 +445,23 @@ impl Opening {
     fn are_enough(&mut self, older: Vec<Slot>) -> bool {
         let need = self.geometry.slots() - self.geometry.tolerance();
         let have = self.gone.iter().filter(|gone| !**gone).count();
-        let gone = (0..).map(Slot).zip(&self.gone).filter(|(_, gone)| **gone).map(|(slot, _)| slot);
-        let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
-        let are_enough = bearing.bears(&gone.collect::<Vec<Slot>>());
+        let are_enough = self.tolerates(&[]);
         if !are_enough {
             self.error = Some(OpenError::TooFewDevices { have, need, older });
         }
         are_enough
+    }
+
+    /// Returns true if everything can be read without the devices that are gone and these.
+    fn tolerates(&self, also: &[Slot]) -> bool {
+        let gone = (0..).map(Slot).zip(&self.gone).filter(|(_, gone)| **gone).map(|(slot, _)| slot);
+        let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
+        bearing.bears(&gone.chain(also.iter().copied()).collect::<Vec<Slot>>())
+    }
+
+    /// Returns the devices that take part.
+    fn here(&self) -> impl Iterator<Item = Slot> {
+        (0..).map(Slot).zip(&self.gone).filter(|(_, gone)| !**gone).map(|(slot, _)| slot)
     }
 
     /// Returns devices that the maps take for present although their content is older: they are
@@ -460,7 +469,9 @@ impl Opening {
     /// superblock on every device that takes part, so a device without the superblock of the newest
     /// session that has changed anything did not take part. All of it is rebuilt, because no record
     /// says which blocks it lacks.
-    fn older(&self, maps: &Maps) -> Vec<Slot> {
+    ///
+    /// `last`: the number of the last record.
+    fn older(&self, maps: &Maps, newest: &Superblock, last: u64) -> Vec<Slot> {
         let counts = |slot: &Slot| match maps.members()[slot.0 as usize] {
             MemberState::Present => true,
             MemberState::Lost { .. } => false,
@@ -472,16 +483,20 @@ impl Opening {
         // The device had the slot before the one that the maps are about.
         let is_another =
             |slot: &Slot, own: &Superblock| maps.is_present(*slot) && own.update < maps.first_update(*slot);
-        let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
         let own = |slot: &Slot| self.superblock(*slot);
-        here.filter(|slot| own(slot).is_some_and(|own| is_old(slot, own) || is_another(slot, own))).collect()
+        let is_older = |slot: &Slot| own(slot).is_some_and(|own| is_old(slot, own) || is_another(slot, own));
+        let mut older: Vec<Slot> = self.here().filter(is_older).collect();
+        let mut behind = self.behind(maps, newest, last);
+        behind.retain(|slot| !older.contains(slot));
+        // A journal that cannot be read looks the same as one without the records.
+        if self.tolerates(&[&older[..], &behind].concat()) {
+            older.extend(behind);
+        }
+        older
     }
 
     /// Returns devices that lack the two last records of the newest session, of which the last but
     /// one was flushed on every device that was present: they are copies from within the session.
-    ///
-    /// A journal that cannot be read looks the same. So such devices count as older only if the
-    /// volume tolerates that.
     fn behind(&self, maps: &Maps, newest: &Superblock, last: u64) -> Vec<Slot> {
         let Some(needed) = last.checked_sub(1).map(RecordNumber).filter(|n| *n >= newest.first_record) else {
             return Vec::new();
@@ -490,15 +505,8 @@ impl Opening {
             let mut records = self.rings.all().filter(|kept| kept.head.session == newest.session);
             records.any(|kept| kept.head.number >= needed && kept.on.contains(slot))
         };
-        let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
-        let here = here.filter(|slot| maps.members()[slot.0 as usize] == MemberState::Present);
-        let behind: Vec<Slot> = here.filter(|slot| !has(slot)).collect();
-        let gone = (0..).map(Slot).zip(&self.gone).filter(|(_, gone)| **gone).map(|(slot, _)| slot);
-        let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
-        match bearing.bears(&gone.chain(behind.iter().copied()).collect::<Vec<Slot>>()) {
-            true => behind,
-            false => Vec::new(),
-        }
+        let is_present = |slot: &Slot| maps.members()[slot.0 as usize] == MemberState::Present;
+        self.here().filter(is_present).filter(|slot| !has(slot)).collect()
     }
 
     fn verified_if_done(&mut self) {
@@ -656,24 +664,31 @@ impl Opening {
         self.next_phase_if_done();
     }
 
+    /// Returns the devices that answer but that the maps call lost, and their content.
+    fn came_back(&self) -> Vec<(Slot, Found)> {
+        let Some(engine) = &self.engine else { return Vec::new() };
+        let found = |slot: Slot| match self.blank.contains(&slot) {
+            true => Some((slot, Found::Blank)),
+            false if self.gone[slot.0 as usize] => None,
+            false => {
+                let own = self.superblock(slot);
+                Some((slot, own.map_or(Found::Blank, |own| engine.found(slot, own))))
+            }
+        };
+        engine.maps.absent().into_iter().filter_map(found).collect()
+    }
+
     /// Begins to serve; devices that answer but that the maps call lost come back.
     fn serve(&mut self) {
         self.phase = Phase::Done;
+        let came = self.came_back();
         let Some(engine) = &mut self.engine else { return };
         engine.io.go_on_from(self.counter);
         engine.service.opening_mut().end();
         if self.leaves_torn {
             engine.snapshots.want_everywhere();
         }
-        for slot in engine.maps.absent() {
-            let its = &self.superblocks[slot.0 as usize];
-            let its = its.iter().map(|(_, own)| own).max_by_key(|own| (own.session, own.update));
-            let is_blank = self.blank.contains(&slot);
-            if is_blank || !self.gone[slot.0 as usize] {
-                let found = its.filter(|_| !is_blank).map(|own| engine.found(slot, own));
-                engine.device_came(slot, found.unwrap_or(Found::Blank));
-            }
-        }
+        came.into_iter().for_each(|(slot, found)| engine.device_came(slot, found));
         if !engine.maps.absent().is_empty() {
             engine.begin_provisionally();
         }

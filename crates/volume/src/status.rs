@@ -322,7 +322,12 @@ impl Engine {
 
     pub(crate) fn status(&self) -> Status {
         let total_stripes = u64::from(self.geometry.logical_stripes());
-        let state = |state: &MemberState| match state {
+        let unrecorded = self.members.unrecorded(self.records.last());
+        let state = |slot: Slot, state: &MemberState| match state {
+            // Until a record says that it is whole, a restart rebuilds it again.
+            MemberState::Present if unrecorded.contains(&slot) => {
+                DeviceState::Rebuilding { done_stripes: total_stripes, ahead_stripes: None, total_stripes }
+            }
             MemberState::Present => DeviceState::Present,
             MemberState::Lost { .. } => DeviceState::Lost,
             MemberState::Rebuilding { cursor, ahead, .. } => DeviceState::Rebuilding {
@@ -336,7 +341,7 @@ impl Engine {
             devices: devices
                 .map(|((slot, member), &counts)| DeviceStatus {
                     slot,
-                    state: state(member),
+                    state: state(slot, member),
                     counts,
                     known: self.device_note(slot),
                 })

@@ -77,7 +77,7 @@ fn patch(entry: &volume::StripePatch, geometry: &Geometry) -> Option<StripePatch
 
 /// Returns the change of a decoded entry. `None`: this volume never writes entries of its kind, or
 /// a log write that its code cannot make; its stripe is in a place that it does not have; or no
-/// volume reaches its generation.
+/// volume reaches its generation or update.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     if !may_have(entry, geometry) {
         return None;
@@ -87,6 +87,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
             return None;
         }
         Entry::LogWrite(write) if write.generation.0 >= NUMBERS_END => return None,
+        Entry::Member(member) if member.first_update >= NUMBERS_END => return None,
         Entry::StripeSwitch(switch) => Change::Switch {
             logical: switch.logical.0 as u32,
             physical: switch.physical.0 as u32,
@@ -289,6 +290,7 @@ impl SnapshotReader {
     fn put(&mut self, item: SnapshotItem, geometry: &Geometry) -> Option<()> {
         let maps = &mut self.maps;
         match item {
+            SnapshotItem::Member(member) if member.first_update >= NUMBERS_END => return None,
             SnapshotItem::Member(member) => maps.load_member(member),
             SnapshotItem::Stripe { logical, physical, generation } => {
                 let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };

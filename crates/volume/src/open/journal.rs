@@ -207,7 +207,7 @@ impl Opening {
             None => (maps.clone(), number, head),
         };
         last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
-        let behind = self.behind(&maps, &newest, number);
+        let older = self.older(&maps, &newest, number);
         self.rings = Rings::default();
         // The states of members in the last record are true even if it is discarded, because they
         // are about earlier writes. But then no record says so.
@@ -218,8 +218,6 @@ impl Opening {
             self.error = Some(OpenError::NoSnapshot);
             return;
         }
-        let mut older = self.older(&maps);
-        older.extend(behind.into_iter().filter(|slot| !older.contains(slot)).collect::<Vec<Slot>>());
         for &slot in &older {
             self.gone[slot.0 as usize] = true;
             self.blank.push(slot);

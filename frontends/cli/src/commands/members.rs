@@ -11,9 +11,8 @@ use pantile_host::{
     Answer, DeviceReport, DeviceWord, Finding, FindingKind, Folder, Order, ReplacementReport, StatusReport,
     of_lost, path_in,
 };
-use std::cell::Cell;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Take a device out of a volume
 ///
@@ -256,20 +255,10 @@ impl Rebuild {
         let timeout = self.timeout.map(Duration::from_secs);
         let reached = volumes::reach_within(&self.folder, timeout)?;
         let served = reached.is_served();
-        let whole_since = Cell::new(None);
-        let is_done = |report: &StatusReport| {
-            if !is_rebuilt(report) {
-                whole_since.set(None);
-                return false;
-            }
-            let since = whole_since.get().unwrap_or_else(Instant::now);
-            whole_since.set(Some(since));
-            all_count(report) || since.elapsed() >= COUNTED_WITHIN
-        };
         let result = (|| {
             let answer = reached.order(&Order::Rebuild { throttle_bytes_per_s: self.throttle })?;
             if self.wait || !served {
-                return reached.wait(terminal, timeout, is_done, progress).map(|whole| (answer, whole));
+                return reached.wait(terminal, timeout, is_rebuilt, progress).map(|whole| (answer, whole));
             }
             Ok((answer, true))
         })();
@@ -306,18 +295,6 @@ fn is_rebuilt(report: &StatusReport) -> bool {
         device.state != DeviceWord::Rebuilding && (!is_copied || device.problem.is_some())
     };
     report.devices.iter().all(is_whole) && !report.has(FindingKind::StripesWait)
-}
-
-/// The time in which a record says that a device is whole. One whose file was removed counts as lost
-/// for longer.
-const COUNTED_WITHIN: Duration = Duration::from_secs(1);
-
-/// True if no device that takes part still counts as lost: a record has to say that it is whole.
-fn all_count(report: &StatusReport) -> bool {
-    let counts = |device: &DeviceReport| {
-        device.state == DeviceWord::Lost || !report.margin.lost.contains(&device.device)
-    };
-    report.devices.iter().all(counts)
 }
 
 fn worst_beyond_warnings(report: &StatusReport) -> Option<&Finding> {
