@@ -193,9 +193,7 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     std::fs::copy(&copy, &device).expect("a copy");
     let service = start(&root);
     until_clean(&service);
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 5, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    is_read_without(&service, [0, 5], &data);
     service.stop().expect("it stops");
 }
 
@@ -213,9 +211,7 @@ fn a_copy_from_within_the_last_session_is_rebuilt() {
     std::fs::copy(&copy, &device).expect("a copy");
     let service = start(&root);
     until_clean(&service);
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 5, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    is_read_without(&service, [0, 5], &data);
     service.stop().expect("it stops");
 }
 
@@ -239,9 +235,7 @@ fn a_copy_of_a_device_that_is_here_is_rebuilt() {
         "{answer:?}"
     );
     until_clean(&service);
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    is_read_without(&service, [0, 1], &data);
     service.stop().expect("it stops");
 }
 

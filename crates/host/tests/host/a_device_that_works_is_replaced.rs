@@ -138,9 +138,7 @@ fn a_device_that_is_lost_while_it_is_replaced_is_rebuilt_on_the_new_one() {
         report.verdict == Verdict::Clean && report.rebuild.is_none() && is_replaced(report)
     });
     assert_eq!(status(&service).devices[5].path.as_deref(), Some(&*new));
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    is_read_without(&service, [0, 1], &data);
     service.stop().expect("it stops");
     drop(root);
 }
@@ -421,15 +419,6 @@ fn begin_slow_verification(service: &Service) {
     assert!(status(service).devices[5].verification.is_some());
 }
 
-/// Removes two other devices and reads everything.
-fn is_read_without_two(service: &Service, data: &[u8]) {
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
-    let mut found = vec![0; data.len()];
-    service.handle().read(0, &mut found).expect("everything can be read");
-    assert!(found == data);
-}
-
 #[test]
 fn blocks_that_rotted_unseen_on_the_old_device_are_right_on_the_new_one() {
     let (_folder, root, service, data, new) = with_data(7);
@@ -450,7 +439,7 @@ fn blocks_that_rotted_unseen_on_the_old_device_are_right_on_the_new_one() {
         "{:?}",
         report.wrong
     );
-    is_read_without_two(&service, &data);
+    is_read_without(&service, [0, 1], &data);
     service.stop().expect("it stops");
 }
 
@@ -476,7 +465,7 @@ fn a_copy_is_verified_from_the_front_again_after_a_crash_and_once() {
         is_verified(report)
     });
     assert_eq!(status(&service).scrub, scrubbed, "the last scrub of all devices is the last one");
-    is_read_without_two(&service, &data);
+    is_read_without(&service, [0, 1], &data);
     let said = events(&service).into_iter().filter(|text| text.contains("was verified")).count();
     service.stop().expect("it stops");
     let service = start(&root);
@@ -503,6 +492,6 @@ fn a_scrub_with_repair_that_begins_meanwhile_counts_as_the_verification() {
     let scrub = status(&service).scrub.expect("it was ordered");
     assert!(!scrub.running && scrub.repaired > 0, "{scrub:?}");
     assert!(!events(&service).iter().any(|text| text.contains("was verified")));
-    is_read_without_two(&service, &data);
+    is_read_without(&service, [0, 1], &data);
     service.stop().expect("it stops");
 }

@@ -17,6 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 #[test]
 fn a_code_that_is_here_to_be_studied_makes_no_volume() {
@@ -117,9 +118,7 @@ fn a_spare_takes_the_place_of_a_lost_device() {
         let said = events.iter().find(|event| event.text == text).unwrap_or_else(|| panic!("{events:?}"));
         assert_eq!((said.device, said.path.as_ref()), (Some(2), Some(path)));
     }
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    is_read_without(&service, [0, 1], &data);
     service.stop().expect("it stops");
     // A device that was removed stays out of the volume, a new one stays in it.
     let service = start(&root);
@@ -131,58 +130,53 @@ fn a_spare_takes_the_place_of_a_lost_device() {
     service.stop().expect("it stops");
 }
 
-#[test]
-fn a_device_whose_slot_a_spare_had_in_between_is_not_caught_up() {
+/// Returns a volume in which a spare has taken the slot of device 2, has got data that this device
+/// did not get, and is lost as well; and the data.
+fn with_lost_spare() -> (TempDir, PathBuf, Service, Vec<u8>) {
     let (folder, root, service) = served();
     let len = root.join("device-00.pantile").metadata().expect("a device").len();
     let spare = file(folder.path().join("spare"), len);
-    done(service.obey(&Order::AddSpare { path: spare.clone(), overwrite: false }));
+    done(service.obey(&Order::AddSpare { path: spare, overwrite: false }));
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     until_clean(&service);
-    // The spare gets this; the device that was lost does not.
     let data = painted(3, 5_000_000);
     service.handle().write(0, &data, true).expect("it writes");
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
-    let old = root.join("device-02.pantile");
-    let again = |overwrite| service.obey(&Order::Replace { device: 2, path: old.clone(), overwrite });
+    (folder, root, service, data)
+}
+
+/// Gives the device that had slot 2 first back to it: all of it has to be rebuilt.
+fn first_comes_back(root: &Path, service: &Service, data: &[u8]) {
+    let first = root.join("device-02.pantile");
+    let again = |overwrite| service.obey(&Order::Replace { device: 2, path: first.clone(), overwrite });
     let refused = again(false);
-    assert!(matches!(refused, Answer::Fault { kind: FaultKind::Input, .. }), "{refused:?}");
+    let says = |text: &str| text.contains("is an earlier device 2 of this volume");
+    assert!(matches!(&refused, Answer::Fault { kind: FaultKind::Input, text } if says(text)), "{refused:?}");
     let answer = again(true);
     let is_rebuilt = |text: &str| text.ends_with("is device 2 now and is being rebuilt.");
     assert!(matches!(&answer, Answer::Done { text } if is_rebuilt(text)), "{answer:?}");
-    until_clean(&service);
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    until_clean(service);
+    is_read_without(service, [0, 1], data);
+}
+
+#[test]
+fn a_device_whose_slot_a_spare_had_in_between_is_not_caught_up() {
+    let (_folder, root, service, data) = with_lost_spare();
+    first_comes_back(&root, &service, &data);
     service.stop().expect("it stops");
 }
 
 #[test]
 fn a_device_whose_slot_a_spare_had_before_a_restart_is_not_caught_up() {
-    let (folder, root, service) = served();
-    let len = root.join("device-00.pantile").metadata().expect("a device").len();
-    let spare = file(folder.path().join("spare"), len);
-    done(service.obey(&Order::AddSpare { path: spare.clone(), overwrite: false }));
-    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
-    until_clean(&service);
-    let data = painted(4, 5_000_000);
-    service.handle().write(0, &data, true).expect("it writes");
-    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    let (_folder, root, service, data) = with_lost_spare();
     service.stop().expect("it stops");
-    // A server that the old device knows and that ended in order is not called killed.
+    // A server that the first device knows and that ended in order is not called killed.
     let report = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
     let wrong = status(&report).wrong;
     assert!(!wrong.iter().any(|text| text.contains("not stopped in order")), "{wrong:?}");
     drop(report);
     let service = start(&root);
-    let old = root.join("device-02.pantile");
-    let answer = service.obey(&Order::Replace { device: 2, path: old, overwrite: true });
-    let is_rebuilt = |text: &str| text.ends_with("is device 2 now and is being rebuilt.");
-    assert!(matches!(&answer, Answer::Done { text } if is_rebuilt(text)), "{answer:?}");
-    until_clean(&service);
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    first_comes_back(&root, &service, &data);
     service.stop().expect("it stops");
 }
 
@@ -260,9 +254,7 @@ fn a_device_that_comes_back_is_caught_up() {
     let answer = service.obey(&Order::Replace { device: 3, path, overwrite: false });
     assert!(matches!(&answer, Answer::Done { text } if text.contains("caught up")), "{answer:?}");
     until_clean(&service);
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 5, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    is_read_without(&service, [0, 5], &data);
     service.stop().expect("it stops");
 }
 
@@ -769,9 +761,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     assert_eq!(status(&service).devices[1].path, Some(blank));
     let data = painted(32, 2_000_000);
     service.handle().write(0, &data, true).expect("it writes");
-    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
+    is_read_without(&service, [0, 2], &data);
     service.stop().expect("it stops");
 }
 

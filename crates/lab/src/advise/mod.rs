@@ -105,6 +105,19 @@ pub struct Ranked {
 }
 
 impl Ranked {
+    /// Returns the nines as tables show them: `≈` where sets were sampled, `*` where a stand-in was
+    /// examined.
+    pub fn nines_shown(&self) -> String {
+        let sampled = if self.is_sampled { "\u{2248}" } else { "" };
+        let stand_in = if self.durability_of.is_some() { "*" } else { "" };
+        format!("{sampled}{:.1}{stand_in}", self.nines)
+    }
+
+    /// Returns the hours of a rebuild as tables show them: `~` where fewer reads may suffice.
+    pub fn rebuild_shown(&self) -> String {
+        format!("{}{:.1} h", if self.rebuild_is_least { "" } else { "~" }, self.rebuild_hours)
+    }
+
     /// Returns the cost by a criterion, in its unit; lower is better.
     pub fn cost(&self, criterion: Criterion) -> f64 {
         match criterion {

@@ -100,15 +100,10 @@ fn table(shown: &[&Ranked], asked: Asked, usable: &dyn Fn(&Ranked) -> String) ->
             one.candidate.name.clone(),
             usable(one),
             survives,
-            format!(
-                "{}{:.1}{}",
-                if one.is_sampled { "\u{2248}" } else { "" },
-                one.nines,
-                if one.durability_of.is_some() { "*" } else { "" }
-            ),
+            one.nines_shown(),
             format!("{:.3}", one.space),
             format!("{:.2}", one.io),
-            format!("{}{:.1} h", if one.rebuild_is_least { "" } else { "~" }, one.rebuild_hours),
+            one.rebuild_shown(),
             one.same.join(" "),
         ];
         if asked.survive.is_some() {

@@ -624,13 +624,8 @@ fn table(shown: &[(usize, &Ranked)], is_timed: bool, terminal: &Terminal) -> Str
             sets::name(&one.candidate.name),
             format!("{:.3}", one.space),
             format!("{:.2}", one.io),
-            format!("{}{:.1} h", if one.rebuild_is_least { "" } else { "~" }, one.rebuild_hours),
-            format!(
-                "{}{:.1}{}",
-                if one.is_sampled { "\u{2248}" } else { "" },
-                one.nines,
-                if one.durability_of.is_some() { "*" } else { "" }
-            ),
+            one.rebuild_shown(),
+            one.nines_shown(),
             format!("{:.2}", one.score),
         ];
         if is_timed {

@@ -4,14 +4,9 @@
 use crate::common::*;
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 use std::time::{Duration, UNIX_EPOCH};
-
-/// A folder with the folders of some disks.
-struct Shelf {
-    directory: tempfile::TempDir,
-}
 
 /// Bytes that no other seed has.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
@@ -23,63 +18,29 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-impl Shelf {
-    /// Disks `d1` to `d3`, each with five files, and their parities in `p` and `q`.
-    fn sealed() -> Shelf {
-        let shelf = Shelf { directory: tempfile::tempdir().expect("a directory") };
-        for disk in 1..=3u64 {
-            fs::create_dir(shelf.path(&format!("d{disk}"))).expect("made");
-            for file in 1..=5u64 {
-                let path = shelf.path(&format!("d{disk}/f{file}"));
-                let bytes = noise(20_000 + 1000 * file as usize, disk * 10 + file);
-                fs::write(&path, bytes).expect("written");
-                let time = UNIX_EPOCH + Duration::new(1_700_000_000 + disk * 10 + file, 123_456_789);
-                fs::File::options().write(true).open(path).expect("opened").set_modified(time).expect("set");
-            }
+/// Makes the folders of disks `d1` to `d3`, each with five files, and their parities in `p` and `q`.
+fn sealed_shelf() -> Place {
+    let shelf = Place::empty();
+    for disk in 1..=3u64 {
+        fs::create_dir(shelf.path(&format!("d{disk}"))).expect("made");
+        for file in 1..=5u64 {
+            let path = shelf.path(&format!("d{disk}/f{file}"));
+            let bytes = noise(20_000 + 1000 * file as usize, disk * 10 + file);
+            fs::write(&path, bytes).expect("written");
+            let time = UNIX_EPOCH + Duration::new(1_700_000_000 + disk * 10 + file, 123_456_789);
+            fs::File::options().write(true).open(path).expect("opened").set_modified(time).expect("set");
         }
-        let seal = ["seal", "d1", "d2", "d3", "--name", "s", "--code", "raid6", "--beside"];
-        shelf.good(&[&seal[..], &["--out", "p", "--out", "q"]].concat());
-        shelf
     }
+    let seal = ["seal", "d1", "d2", "d3", "--name", "s", "--code", "raid6", "--beside"];
+    shelf.good(&[&seal[..], &["--out", "p", "--out", "q"]].concat());
+    shelf
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn run(&self, arguments: &[&str]) -> Run {
-        pantile_in(self.directory.path(), arguments)
-    }
-
-    fn good(&self, arguments: &[&str]) -> String {
-        let run = self.run(arguments);
-        assert_eq!(run.status, 0, "{arguments:?}: {}{}", run.stdout, run.stderr);
-        run.stdout
-    }
-
-    /// Runs the quoted commands of a message in a shell.
-    fn follow(&self, text: &str) -> usize {
-        let commands: Vec<&str> = text.split('\'').filter(|part| part.starts_with("pantile ")).collect();
-        for command in &commands {
-            let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
-            let output = self.shell("sh", &["-c", &line]);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{command}: {said}");
-        }
-        commands.len()
-    }
-
-    fn shell(&self, program: &str, arguments: &[&str]) -> Output {
-        let mut shell = Command::new(program);
-        shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR")).args(arguments);
-        shell.current_dir(self.directory.path()).output().expect("a shell")
-    }
-
-    /// Runs a script with mounts of its own; `None` if this machine permits none.
-    fn with_mounts(&self, script: &str) -> Option<Output> {
-        let is_possible = self.shell("unshare", &["-rm", "true"]).status.success();
-        let script = script.replace("PANTILE", env!("CARGO_BIN_EXE_pantile"));
-        is_possible.then(|| self.shell("unshare", &["-rm", "sh", "-c", &script]))
-    }
+/// Runs a script with mounts of its own; `None` if this machine permits none.
+fn with_mounts(shelf: &Place, script: &str) -> Option<Output> {
+    let is_possible = shelf.shell("unshare", &["-rm", "true"]).status.success();
+    let script = script.replace("PANTILE", env!("CARGO_BIN_EXE_pantile"));
+    is_possible.then(|| shelf.shell("unshare", &["-rm", "sh", "-c", &script]))
 }
 
 fn said(output: &Output) -> String {
@@ -94,7 +55,7 @@ fn overwrite(path: &Path, at: u64) {
 /// Two disks and a parity are lost: each of the three, as a whole, suffices.
 #[test]
 fn bringing_back_what_the_verdict_names_restores_every_file() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     for disk in ["d1", "d2", "q"] {
         fs::rename(shelf.path(disk), shelf.path(&format!("{disk}-away"))).expect("renamed");
         fs::create_dir(shelf.path(disk)).expect("made");
@@ -117,7 +78,7 @@ fn bringing_back_what_the_verdict_names_restores_every_file() {
 /// alone.
 #[test]
 fn a_shard_that_restores_some_stripes_alone_is_not_named() {
-    let shelf = Shelf { directory: tempfile::tempdir().expect("a directory") };
+    let shelf = Place::empty();
     fs::write(shelf.path("f"), noise(2 * 64 * 4096, 1)).expect("written");
     shelf.good(&["seal", "f", "--code", "rs:2+2", "--block", "4K", "--out", "shards"]);
     for column in 0..4u64 {
@@ -134,7 +95,7 @@ fn a_shard_that_restores_some_stripes_alone_is_not_named() {
 
 #[test]
 fn replaced_blocks_beside_their_file_are_not_sealed() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     for name in
         ["f1.replaced-blocks", "f1.replaced-blocks.1", "alone.replaced-blocks", "f1.replaced-blocks.x"]
     {
@@ -153,7 +114,7 @@ fn replaced_blocks_beside_their_file_are_not_sealed() {
 
 #[test]
 fn sealing_every_set_quietly_says_nothing_if_all_is_well() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     let shown = shelf.directory.path().display().to_string();
     let config = format!(
         "state = '{shown}/state'\n[set.s]\npaths = ['{shown}/d1', '{shown}/d2', '{shown}/d3']\nout = ['{shown}/p', '{shown}/q']\nbeside = true\n"
@@ -172,7 +133,7 @@ fn sealing_every_set_quietly_says_nothing_if_all_is_well() {
 
 #[test]
 fn a_refusal_names_the_set_in_a_command_that_runs() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     for arguments in [&["heal", "p", "--", "nothing"][..], &["heal", "p", "--include", "nothing"]] {
         let run = shelf.run(arguments);
         assert_fault(&run, 2, &["fits 'nothing'", "'pantile info ", "--files'"], "heal");
@@ -194,7 +155,7 @@ fn a_refusal_names_the_set_in_a_command_that_runs() {
 
 #[test]
 fn rot_that_a_seal_reads_is_named_with_the_command_that_repairs_it() {
-    let shelf = Shelf { directory: tempfile::tempdir().expect("a directory") };
+    let shelf = Place::empty();
     fs::write(shelf.path("f"), noise(4 * 16 * 4096, 1)).expect("written");
     shelf.good(&["seal", "f", "--code", "rs:4+2", "--block", "4K", "--out", "p"]);
     // Parity of the first two stripes is rotten; the file changes in the first alone.
@@ -214,7 +175,7 @@ fn rot_that_a_seal_reads_is_named_with_the_command_that_repairs_it() {
 /// `bare` and `d1` are mount points by `/etc/fstab`, and their disks are not mounted.
 #[test]
 fn a_disk_of_fstab_that_is_not_mounted_is_not_written_to() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     let script = "seal='PANTILE seal d1 d2 d3 --name new --code raid6 --beside --out real --out'
         for disk in bare d1; do echo UUID=1 $PWD/$disk ext4 defaults 0 0 >> fstab; done
         mkdir bare real none; mount --bind fstab /etc/fstab || exit 9
@@ -224,7 +185,7 @@ fn a_disk_of_fstab_that_is_not_mounted_is_not_written_to() {
         mount --bind none d1; umount d1; rm d1/*; PANTILE heal p; echo emptied: $?; ls -A d1
         mount -t tmpfs none d1; PANTILE heal p; echo replaced: $?
         mount -t tmpfs none bare; $seal bare/new; echo mounted: $?";
-    let Some(output) = shelf.with_mounts(script) else { return };
+    let Some(output) = with_mounts(&shelf, script) else { return };
     let text = said(&output);
     for end in ["sealed: 2", "rehearsed: 2", "healed: 3\nbare:\n\nreal:\n", "wanted: 0", "emptied: 3\n"] {
         assert!(text.contains(end), "{end}: {text}");
@@ -235,14 +196,14 @@ fn a_disk_of_fstab_that_is_not_mounted_is_not_written_to() {
 
 #[test]
 fn a_disk_without_space_for_its_parity_is_refused_before_the_code_is_changed() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     fs::create_dir(shelf.path("d4")).expect("made");
     fs::write(shelf.path("d4/large"), noise(4 << 20, 9)).expect("written");
     let script = "mount -t tmpfs -o size=3m none q; cp -a p-copy/. q; \
                   PANTILE seal d1 d2 d3 d4 --name s --out p; echo sealed: $?; ls p q; PANTILE info p";
     fs::rename(shelf.path("q"), shelf.path("p-copy")).expect("renamed");
     fs::create_dir(shelf.path("q")).expect("made");
-    let Some(output) = shelf.with_mounts(script) else { return };
+    let Some(output) = with_mounts(&shelf, script) else { return };
     let text = said(&output);
     assert!(text.contains("sealed: 2") && text.contains("Nothing was changed"), "{text}");
     assert!(text.contains("raid6:3") && !text.contains("raid6:4") && !text.contains("s.05.shard"), "{text}");
@@ -251,7 +212,7 @@ fn a_disk_without_space_for_its_parity_is_refused_before_the_code_is_changed() {
 #[test]
 fn disks_that_exchanged_their_mount_points_are_named_and_not_overwritten() {
     for (command, has_other_names) in [("heal", true), ("heal", false), ("seal", true), ("verify", false)] {
-        let shelf = Shelf::sealed();
+        let shelf = sealed_shelf();
         for file in (1..=5).filter(|_| has_other_names) {
             let [from, to] = ["f", "g"].map(|name| shelf.path(&format!("d2/{name}{file}")));
             fs::rename(from, to).expect("renamed");
@@ -277,7 +238,7 @@ fn disks_that_exchanged_their_mount_points_are_named_and_not_overwritten() {
 
 #[test]
 fn a_directory_for_which_no_shard_is_left_is_refused() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     let more = ["--out", "p", "--out", "q", "--out", "r"];
     let again = shelf.run(&[&["seal", "--name", "s"][..], &more].concat());
     let first =
@@ -293,7 +254,7 @@ fn a_directory_for_which_no_shard_is_left_is_refused() {
 
 #[test]
 fn a_named_file_that_was_changed_is_left_alone_with_status_1() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     fs::write(shelf.path("d2/f3"), noise(23_000, 99)).expect("written");
     let left = shelf.run(&["heal", "p", "--", "d2/f3"]);
     assert_eq!(left.status, 1, "{}{}", left.stdout, left.stderr);
@@ -305,7 +266,7 @@ fn a_named_file_that_was_changed_is_left_alone_with_status_1() {
 
 #[test]
 fn a_parity_disk_that_gets_another_place_is_found_from_both() {
-    let shelf = Shelf::sealed();
+    let shelf = sealed_shelf();
     fs::remove_dir_all(shelf.path("p")).expect("lost");
     shelf.good(&["heal", "q", "--out", "r"]);
     for dir in ["q", "r"] {

@@ -5,59 +5,23 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder with a space in its name, and the folder of its shards.
-struct Place {
-    directory: tempfile::TempDir,
-}
-
 const SEAL: [&str; 7] = ["seal", "my photos", "--out", "my parity", "--code", "rs:2+2", "--beside"];
 
-impl Place {
-    fn new() -> Place {
-        let place = Place { directory: tempfile::tempdir().expect("a directory") };
-        fs::create_dir_all(place.path("my photos/2026")).expect("made");
-        for i in 0..14usize {
-            let bytes: Vec<u8> = (0..5000 + i).map(|at| ((at * 7 + i * 13) % 251) as u8).collect();
-            fs::write(place.path(&format!("my photos/2026/{i:02}.raw")), bytes).expect("written");
-        }
-        fs::write(place.path("my photos/x.tmp"), "nobody needs this").expect("written");
-        place
+/// Makes a folder with a space in its name, for shards in another one.
+fn photos() -> Place {
+    let place = Place::empty();
+    fs::create_dir_all(place.path("my photos/2026")).expect("made");
+    for i in 0..14usize {
+        let bytes: Vec<u8> = (0..5000 + i).map(|at| ((at * 7 + i * 13) % 251) as u8).collect();
+        fs::write(place.path(&format!("my photos/2026/{i:02}.raw")), bytes).expect("written");
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn run(&self, arguments: &[&str]) -> Run {
-        pantile_in(self.directory.path(), arguments)
-    }
-
-    fn good(&self, arguments: &[&str]) -> String {
-        let run = self.run(arguments);
-        assert_eq!(run.status, 0, "{arguments:?}: {}{}", run.stdout, run.stderr);
-        run.stdout
-    }
-
-    /// Runs the quoted commands of an answer in a shell, as a user would copy them.
-    fn follow(&self, text: &str) -> usize {
-        let proposed: Vec<&str> = text.split('\'').filter(|part| part.starts_with("pantile ")).collect();
-        for command in &proposed {
-            let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
-            let mut shell = std::process::Command::new("sh");
-            // The shell uses the records of the sets that the tests sealed.
-            shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
-            let run = shell.args(["-c", &line]).current_dir(self.directory.path()).output();
-            let output = run.expect("a shell");
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{command}: {said}");
-        }
-        proposed.len()
-    }
+    fs::write(place.path("my photos/x.tmp"), "nobody needs this").expect("written");
+    place
 }
 
 #[test]
 fn every_command_that_is_proposed_can_be_run_as_it_stands() {
-    let place = Place::new();
+    let place = photos();
     place.good(&SEAL);
     // The file was deleted on purpose or not: there is a proposed command for each case, and both
     // work.
@@ -91,7 +55,7 @@ fn every_command_that_is_proposed_can_be_run_as_it_stands() {
 
 #[test]
 fn a_missing_original_of_a_set_with_the_data_is_named_until_it_is_restored() {
-    let place = Place::new();
+    let place = photos();
     place.good(&["seal", "my photos", "--out", "shards", "--code", "rs:2+2"]);
     fs::remove_file(place.path("my photos/2026/03.raw")).expect("removed");
     let clean = place.run(&["verify", "shards"]);
@@ -113,7 +77,7 @@ fn a_missing_original_of_a_set_with_the_data_is_named_until_it_is_restored() {
 
 #[test]
 fn options_that_a_fault_names_help() {
-    let place = Place::new();
+    let place = photos();
     place.good(&["seal", "my photos", "--out", "shards", "--code", "rs:2+2"]);
     // A file with other content is overwritten. A path of another kind is not, and the message does
     // not propose to try that.
@@ -153,7 +117,7 @@ fn options_that_a_fault_names_help() {
 
 #[test]
 fn a_quiet_command_says_one_line_for_each_fault_and_nothing_else() {
-    let place = Place::new();
+    let place = photos();
     let quiet = |arguments: &[&str]| {
         let run = place.run(&[arguments, &["--quiet"]].concat());
         assert_eq!(run.stderr, "", "{arguments:?}");
@@ -176,7 +140,7 @@ fn a_quiet_command_says_one_line_for_each_fault_and_nothing_else() {
 
 #[test]
 fn one_path_is_listed_healed_and_restored() {
-    let place = Place::new();
+    let place = photos();
     place.good(&[&SEAL[..], &["--exclude", "*.tmp"]].concat());
     let listed = place.good(&["info", "--files", "my parity", "--include", "03.raw"]);
     assert!(listed.starts_with("-rw") && listed.trim_end().ends_with("2026/03.raw"), "{listed}");
@@ -206,7 +170,7 @@ fn one_path_is_listed_healed_and_restored() {
 
 #[test]
 fn words_fit_what_they_are_said_of() {
-    let place = Place::new();
+    let place = photos();
     place.good(&["seal", "my photos", "--out", "one", "--code", "raid5:2", "--beside"]);
     let clean = place.good(&["verify", "one"]);
     assert!(clean.contains("The one shard is good."), "{clean}");
@@ -410,7 +374,7 @@ fn under_any_umask_sets_stay_closed_and_what_is_restored_has_the_mode_that_was_s
 
 #[test]
 fn a_nightly_check_reports_rot_and_not_edits() {
-    let place = Place::new();
+    let place = photos();
     fs::create_dir(place.path("tree")).expect("a folder");
     for name in ["edited", "rotten"] {
         fs::write(place.path(&format!("tree/{name}")), [7; 50_000]).expect("written");
@@ -433,7 +397,7 @@ fn a_nightly_check_reports_rot_and_not_edits() {
 
 #[test]
 fn rotten_or_changed_files_are_left_to_the_user_with_commands_that_work() {
-    let place = Place::new();
+    let place = photos();
     fs::create_dir(place.path("tree")).expect("a folder");
     let sealed: Vec<u8> = (0..300_000u32).map(|i| (i * 31 % 251) as u8).collect();
     fs::write(place.path("tree/big [1]*"), &sealed).expect("written");
@@ -465,7 +429,7 @@ fn rotten_or_changed_files_are_left_to_the_user_with_commands_that_work() {
 fn a_shard_that_root_makes_again_belongs_to_the_owner_of_the_others() {
     use std::os::unix::fs::{MetadataExt, chown};
     const USER: u32 = 65534;
-    let place = Place::new();
+    let place = photos();
     place.good(&["seal", "my photos", "--out", "my parity", "--code", "rs:2+2"]);
     let parity = place.path("my parity");
     let shard = parity.join("my photos.01.shard");
@@ -491,7 +455,7 @@ fn a_shard_that_root_makes_again_belongs_to_the_owner_of_the_others() {
 /// fail.
 #[test]
 fn disks_that_can_fail_are_named_by_seal_info_and_verify() {
-    let place = Place::new();
+    let place = photos();
     let sealed = place.good(&["seal", "my photos", "--out", "copies", "--code", "mirror:2"]);
     let one = "Warning: all shards are on one disk: if it fails, 15 of 15 files are lost. mirror:2 tolerates 1 lost \
                disk where each shard has its own.";
@@ -525,7 +489,7 @@ fn disks_that_can_fail_are_named_by_seal_info_and_verify() {
 /// Three disks: one is missing, then at another path, then replaced.
 #[test]
 fn a_disk_is_named_asked_for_and_healed_by_its_name() {
-    let place = Place::new();
+    let place = photos();
     for disk in ["disk1/films", "disk2/films", "disk3/films"] {
         fs::create_dir_all(place.path(disk)).expect("made");
         fs::write(place.path(&format!("{disk}/f")), disk.repeat(3000)).expect("written");

@@ -53,6 +53,14 @@ pub fn read(service: &Service, len: usize) -> Vec<u8> {
     found
 }
 
+/// Removes these devices and reads everything.
+pub fn is_read_without(service: &Service, devices: [u32; 2], data: &[u8]) {
+    for device in devices {
+        done(service.obey(&Order::Fail { device, lose_data: false }));
+    }
+    assert!(read(service, data.len()) == data);
+}
+
 /// Waits until the volume is clean: no other time limit applies to a rebuild.
 pub fn until_clean(service: &Service) {
     until(service, |status| status.verdict == Verdict::Clean && status.rebuild.is_none());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 pub struct Run {
     pub status: i32,
@@ -52,6 +52,53 @@ fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run 
         status: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).expect("answers are UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("faults are UTF-8"),
+    }
+}
+
+/// A folder in which a user works.
+pub struct Place {
+    pub directory: tempfile::TempDir,
+}
+
+impl Place {
+    /// Makes an empty folder.
+    pub fn empty() -> Place {
+        Place { directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        pantile_in(self.directory.path(), arguments)
+    }
+
+    /// Runs a command that must succeed, and returns its answer.
+    pub fn good(&self, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.status, 0, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        run.stdout
+    }
+
+    /// Runs a program that uses the records of the sets that tests seal.
+    pub fn shell(&self, program: &str, arguments: &[&str]) -> Output {
+        let mut shell = Command::new(program);
+        shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR")).args(arguments);
+        shell.current_dir(self.directory.path()).output().expect("a shell")
+    }
+
+    /// Runs the quoted commands of an answer in a shell, as a user would copy them; returns their
+    /// number.
+    pub fn follow(&self, text: &str) -> usize {
+        let proposed: Vec<&str> = text.split('\'').filter(|part| part.starts_with("pantile ")).collect();
+        for command in &proposed {
+            let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
+            let output = self.shell("sh", &["-c", &line]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{command}: {said}");
+        }
+        proposed.len()
     }
 }
 
