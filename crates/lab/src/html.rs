@@ -160,7 +160,8 @@ fn answer(out: &mut String, report: &Report) {
     }
 }
 
-/// Adds a report. The answer of the first is at the top of the page. If a report has an answer, its pictures stand before the words that explain them.
+/// Adds a report. The answer of the first is at the top of the page. If a report has an answer, its
+/// pictures stand before the words that explain them.
 fn section(out: &mut String, report: &Report, title: &str, is_first: bool) {
     let _ = writeln!(out, "<section id=\"{}\">", escape(report.experiment));
     if report.title != title {
@@ -173,19 +174,14 @@ fn section(out: &mut String, report: &Report, title: &str, is_first: bool) {
     let text =
         report.text.iter().map(|paragraph| format!("<p>{}</p>\n", escape(paragraph))).collect::<String>();
     match report.answer.is_empty() {
-        true => out.push_str(&text),
+        true => {
+            out.push_str(&text);
+            figures(out);
+        }
         false => {
             figures(out);
             out.push_str(&text);
         }
-    }
-    let published: Vec<&Measure> = report.published().collect();
-    if !published.is_empty() {
-        out.push_str("<h3>Beside what is published</h3>\n");
-        measures(out, &published);
-    }
-    if report.answer.is_empty() {
-        figures(out);
     }
     let all: Vec<&Measure> = report.measures.iter().filter(|m| m.published.is_none()).collect();
     if !all.is_empty() {
