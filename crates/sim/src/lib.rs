@@ -80,7 +80,7 @@ pub trait Engine {
         None
     }
 
-    /// Returns the content of a device that comes to a slot, by its blocks that identify it; `None`:
+    /// Returns the content of a device that comes to a slot, by blocks that identify it; `None`:
     /// the engine does not know yet.
     fn found(&self, slot: Slot, heads: &[Vec<u8>]) -> Option<Found> {
         let _ = (slot, heads);

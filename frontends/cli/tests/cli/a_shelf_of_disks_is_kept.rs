@@ -18,7 +18,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-/// Makes the folders of disks `d1` to `d3`, each with five files, and their parities in `p` and `q`.
+/// Makes disks `d1` to `d3`, each a folder with five files, and their parities in `p` and `q`.
 fn sealed_shelf() -> Place {
     let shelf = Place::empty();
     for disk in 1..=3u64 {
