@@ -173,15 +173,21 @@ fn section(out: &mut String, report: &Report, title: &str, is_first: bool) {
     let figures = |out: &mut String| report.figures.iter().for_each(|figure| self::figure(out, figure));
     let text =
         report.text.iter().map(|paragraph| format!("<p>{}</p>\n", escape(paragraph))).collect::<String>();
-    match report.answer.is_empty() {
-        true => {
-            out.push_str(&text);
-            figures(out);
+    let published = |out: &mut String| {
+        let published: Vec<&Measure> = report.published().collect();
+        if !published.is_empty() {
+            out.push_str("<h3>Beside what is published</h3>\n");
+            measures(out, &published);
         }
-        false => {
-            figures(out);
-            out.push_str(&text);
-        }
+    };
+    if report.answer.is_empty() {
+        out.push_str(&text);
+        published(out);
+        figures(out);
+    } else {
+        figures(out);
+        out.push_str(&text);
+        published(out);
     }
     let all: Vec<&Measure> = report.measures.iter().filter(|m| m.published.is_none()).collect();
     if !all.is_empty() {
