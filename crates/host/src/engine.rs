@@ -217,9 +217,7 @@ pub(crate) struct Engine {
     geometry: Geometry,
     pool: Arc<IoPool>,
     inbox: Arc<Inbox>,
-    table: Table,
-    buffers: Buffers,
-    memory_bytes_max: u64,
+    memory: Memory,
     workers: Workers,
     members: Vec<Member>,
     flights: Flights,
@@ -231,14 +229,39 @@ pub(crate) struct Engine {
     rest: Rest,
     speeds: Speeds,
     deadline: Duration,
-    /// True if a caller waits for the end of the volume.
-    hurries: bool,
+    times: Times,
+    life: Life,
+    pub(crate) claim: Claim,
+}
+
+/// The memory blocks of a volume.
+struct Memory {
+    table: Table,
+    buffers: Buffers,
+    /// Limit of all buffers of the volume.
+    bytes_max: u64,
+}
+
+/// Times of the last calls of work that is done at intervals.
+struct Times {
     looked_at: Instant,
     /// Time of the last call that passed the current time to the volume.
     told_time_at: Instant,
+}
+
+/// Begin and end of the engine's thread.
+struct Life {
+    /// The caller that waits until the volume is open.
     opened: Option<Answer<()>>,
+    /// True if a caller waits for the end of the volume.
+    hurries: bool,
     stop: bool,
-    claiming: Option<Claiming>,
+}
+
+/// The claim of this host to the volume.
+#[derive(Default)]
+pub(crate) struct Claim {
+    under_way: Option<Claiming>,
     /// The host that has taken the volume.
     pub(crate) taken: Arc<OnceLock<Claimant>>,
 }
@@ -262,9 +285,11 @@ impl Engine {
             direct,
             pool,
             inbox,
-            table: Table::new(),
-            buffers: Buffers::new(options.kept_bytes),
-            memory_bytes_max: options.memory_bytes,
+            memory: Memory {
+                table: Table::new(),
+                buffers: Buffers::new(options.kept_bytes),
+                bytes_max: options.memory_bytes,
+            },
             workers,
             members: Vec::new(),
             flights: Flights::new(options.background_bytes_per_s, now),
@@ -275,13 +300,9 @@ impl Engine {
             reads_more: options.reads_more,
             rest: Rest::new(options.idle_after, now),
             deadline: options.device_deadline,
-            hurries: false,
-            looked_at: now,
-            told_time_at: now,
-            opened: Some(opened),
-            stop: false,
-            claiming: None,
-            taken: Arc::new(OnceLock::new()),
+            times: Times { looked_at: now, told_time_at: now },
+            life: Life { opened: Some(opened), hurries: false, stop: false },
+            claim: Claim::default(),
             geometry,
         };
         engine.volume.tell_time(unix_time());
@@ -324,7 +345,7 @@ impl Engine {
             messages.drain(..).for_each(|message| self.message(message));
             self.perform();
             self.say_opened();
-            if self.stop {
+            if self.life.stop {
                 break;
             }
             let deadline = self.timers(Instant::now());
@@ -358,7 +379,7 @@ impl Engine {
             }
         }
         // An operation under way keeps its device open until its completion is taken.
-        let deadline = Instant::now() + if self.hurries { HURRIED } else { CLOSE_DEADLINE };
+        let deadline = Instant::now() + if self.life.hurries { HURRIED } else { CLOSE_DEADLINE };
         while devices.iter().any(|device| device.strong_count() > 0) && Instant::now() < deadline {
             self.pool.wait(&mut completions, Instant::now() + Duration::from_millis(1));
             completions.clear();
@@ -371,13 +392,13 @@ impl Engine {
             Message::User { request, answer } => self.user(request, answer),
             Message::Read { io, result, blocks } => {
                 if self.flights.get(io.0).is_some() {
-                    blocks.into_iter().for_each(|(id, block)| self.table.fill(id, block));
+                    blocks.into_iter().for_each(|(id, block)| self.memory.table.fill(id, block));
                     self.io_over(io, result);
                 }
             }
             Message::Computed { job, made, result } => {
                 self.computations -= 1;
-                made.into_iter().for_each(|(id, block)| self.table.fill(id, block));
+                made.into_iter().for_each(|(id, block)| self.memory.table.fill(id, block));
                 self.volume.handle(Event::Computed(job, result));
             }
             Message::Call(call) => {
@@ -403,7 +424,7 @@ impl Engine {
             Request::Within { epoch, .. } => self.epochs.asked(epoch, Instant::now()),
             _ => {}
         }
-        let request = request.map(&mut |data| self.table.name(Block::all_of(data)));
+        let request = request.map(&mut |data| self.memory.table.name(Block::all_of(data)));
         let id = self.tell(request);
         self.clients.insert(id, answer);
     }
@@ -438,7 +459,7 @@ impl Engine {
     }
 
     fn say_opened(&mut self) {
-        if self.opened.is_none() {
+        if self.life.opened.is_none() {
             return;
         }
         let result = match self.volume.state() {
@@ -446,8 +467,8 @@ impl Engine {
             State::Serving => Ok(()),
             State::Refused(error) => Err(HostError::Open(error)),
         };
-        self.stop |= result.is_err();
-        self.opened.take().into_iter().for_each(|answer| answer.give(result.clone()));
+        self.life.stop |= result.is_err();
+        self.life.opened.take().into_iter().for_each(|answer| answer.give(result.clone()));
     }
 
     /// Performs the actions of the volume until there are none.
@@ -490,17 +511,18 @@ impl Engine {
             Action::Compute { job, work } => {
                 // I/O is started before the computations, so that devices work meanwhile.
                 self.begin_wanted();
-                let task = Task::new(self.geometry.volume, work, |operand| self.table.operand(operand));
+                let task =
+                    Task::new(self.geometry.volume, work, |operand| self.memory.table.operand(operand));
                 self.compute(job, task);
             }
-            Action::Release(buffer) => self.table.release(buffer),
+            Action::Release(buffer) => self.memory.table.release(buffer),
             Action::Reply(id, reply) => self.reply(id, reply),
         }
     }
 
     fn compute(&mut self, job: pantile_volume::JobId, task: Task) {
         self.computations += 1;
-        let (matrices, buffers, bytes) = (self.direct.matrices(), self.buffers.clone(), task.bytes());
+        let (matrices, buffers, bytes) = (self.direct.matrices(), self.memory.buffers.clone(), task.bytes());
         let run = move || {
             let outcome = task.run(&matrices, &buffers);
             Message::Computed { job, made: outcome.made, result: outcome.computed }
@@ -532,7 +554,7 @@ impl Engine {
         };
         let result = match reply {
             Reply::Read(buffers) => {
-                Ok(buffers.into_iter().map(|buffer| buffer.map(|id| self.table.get(id))).collect())
+                Ok(buffers.into_iter().map(|buffer| buffer.map(|id| self.memory.table.get(id))).collect())
             }
             Reply::Done | Reply::Begun { .. } => Ok(Vec::new()),
             Reply::Failed(failure) => Err(HostError::Failed(failure)),
@@ -546,8 +568,8 @@ impl Engine {
     /// Passes the current time to the volume, accurate to a second or two. This replaces a read of
     /// the clock for each event.
     fn tell_time(&mut self, now: Instant) {
-        if now.saturating_duration_since(self.told_time_at) >= TIME_EVERY {
-            self.told_time_at = now;
+        if now.saturating_duration_since(self.times.told_time_at) >= TIME_EVERY {
+            self.times.told_time_at = now;
             self.volume.tell_time(unix_time());
         }
     }
@@ -582,8 +604,8 @@ impl Engine {
         while let Some(request) = self.flights.next_again(now) {
             self.submit(request);
         }
-        if now >= self.looked_at + LOOK_EVERY {
-            self.looked_at = now;
+        if now >= self.times.looked_at + LOOK_EVERY {
+            self.times.looked_at = now;
             self.direct.sweep();
             self.drop_those_that_hang(now);
             self.look_at_shortages(now);
@@ -605,7 +627,7 @@ impl Engine {
 
     /// Reports to the volume that no client has requests; returns the time of the next check.
     fn look_whether_idle(&mut self, now: Instant) -> Instant {
-        let is_asked = !self.clients.is_empty() || self.opened.is_some();
+        let is_asked = !self.clients.is_empty() || self.life.opened.is_some();
         let (is_idle, next) = self.rest.is_idle(now, self.direct.all_blocks_read(), is_asked);
         if is_idle {
             self.ahead.clear();
@@ -617,7 +639,7 @@ impl Engine {
     /// Reports once to the volume that writes have stopped, even if reads go on. Until then returns
     /// the time of the next check.
     fn look_whether_still(&mut self, now: Instant) -> Option<Instant> {
-        let (is_still, next) = self.rest.is_still(now, self.opened.is_some());
+        let (is_still, next) = self.rest.is_still(now, self.life.opened.is_some());
         if is_still {
             self.volume.handle(Event::Still);
         }
@@ -635,7 +657,7 @@ impl Engine {
             (0..).map(Slot).zip(&self.members).filter(|(_, one)| hangs(one)).map(|(slot, _)| slot).collect()
         };
         let mut hanging = for_longer(self.deadline);
-        if self.hurries {
+        if self.life.hurries {
             let silent = for_longer(HURRIED.min(self.deadline));
             if !silent.is_empty() && self.volume.can_spare(&silent).unwrap_or(false) {
                 hanging = silent;
@@ -650,7 +672,7 @@ impl Engine {
 
     /// Ends the thread after this message.
     pub(crate) fn stop(&mut self) {
-        self.stop = true;
+        self.life.stop = true;
     }
 
     /// Gives a device up that the operator has declared failed.
@@ -806,9 +828,9 @@ impl Engine {
             status,
             members: members.collect(),
             throttle_bytes_per_s: self.flights.bytes_per_s_max(),
-            blocks_in_memory: self.table.len(),
-            memory_bytes_max: self.memory_bytes_max,
-            memory_bytes: (self.buffers.bytes() + self.direct.bytes_in_memory()) as u64,
+            blocks_in_memory: self.memory.table.len(),
+            memory_bytes_max: self.memory.bytes_max,
+            memory_bytes: (self.memory.buffers.bytes() + self.direct.bytes_in_memory()) as u64,
             patched_stripes: self.volume.patched_stripes(),
             blocks_read_directly: self.direct.all_blocks_read(),
             ios: self.flights.len(),

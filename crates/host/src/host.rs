@@ -196,7 +196,7 @@ impl Host {
         let taken = Arc::new(OnceLock::new());
         let mut engine =
             Engine::new(geometry.clone(), devices, shared, options, (pool, inbox.clone()), opened)?;
-        engine.taken = taken.clone();
+        engine.claim.taken = taken.clone();
         beating.into_iter().for_each(|beating| engine.claim(beating));
         let builder = std::thread::Builder::new().name("engine".into());
         let (panicked, left) = (Arc::new(AtomicBool::new(false)), inbox.clone());

@@ -23,13 +23,13 @@ use crate::pins::Pins;
 use crate::reads::Reads;
 use crate::records::Records;
 use crate::room::Room;
-use crate::scrub::Scrubbing;
+use crate::scrub::Scrubs;
 use crate::service::Service;
 use crate::snapshots::Snapshots;
 use crate::staging::Staging;
 use crate::{
-    Action, Computed, DeviceScrub, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
-    RequestId, Slot, UserBlock,
+    Action, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request, RequestId,
+    Slot, UserBlock,
 };
 use pantile_format::volume::{MemberState, Superblock};
 
@@ -57,10 +57,7 @@ pub(crate) struct Engine {
     pub(crate) headers: Headers,
     pub(crate) damage: Damage,
     pub(crate) members: Members,
-    pub(crate) scrubbing: Option<Scrubbing>,
-    /// The last scrub of one device. A wanted one is here too: it may have to wait before it
-    /// begins.
-    pub(crate) device_scrub: Option<DeviceScrub>,
+    pub(crate) scrubs: Scrubs,
     pub(crate) service: Service,
     pub(crate) records: Records,
     pub(crate) snapshots: Snapshots,
@@ -78,8 +75,7 @@ impl Engine {
         let noting = Noting::after(maps.notes(), geometry.slots());
         Ok(Engine {
             members: Members::default(),
-            scrubbing: None,
-            device_scrub: None,
+            scrubs: Scrubs::default(),
             snapshots: Snapshots::new(superblock, geometry.slots()),
             reads: Reads::within(Room::within(MEMORY_BLOCKS)),
             staging: Staging::default(),

@@ -93,49 +93,78 @@ struct Ring {
     outstanding: u32,
 }
 
+/// The superblocks of all devices.
+#[derive(Debug)]
+struct Superblocks {
+    /// By slot, the superblocks of this volume that were found, each with the turn of its place;
+    /// the copy at the end has none.
+    found: Vec<Vec<(Option<u64>, Superblock)>>,
+    /// By slot, true if the device has a superblock of another volume or for another slot.
+    others: Vec<bool>,
+    newest: Option<Superblock>,
+    /// The newest session that has changed anything.
+    base_session: Session,
+    seen: Seen,
+}
+
+/// The devices from which the snapshot and the state are read.
+#[derive(Debug, Default)]
+struct SnapshotSource {
+    /// Devices to try for the snapshot.
+    sources: Vec<Slot>,
+    reader: Option<SnapshotReader>,
+    /// Devices to try for the state, once there is one to be read.
+    state_sources: Option<Vec<Slot>>,
+}
+
+/// The journals: not read yet, under way, and those that were read.
+#[derive(Debug, Default)]
+struct Journals {
+    /// Devices whose ring has not been read yet.
+    unread: VecDeque<Slot>,
+    reading: BTreeMap<Slot, Ring>,
+    rings: Rings,
+}
+
+/// The I/O of an opening before its engine exists.
+#[derive(Debug, Default)]
+struct OpeningIo {
+    under_way: BTreeMap<IoId, Reading>,
+    counter: u64,
+    actions: VecDeque<Action>,
+}
+
+/// The last record, and what remains if it is discarded.
+#[derive(Debug, Default)]
+struct LastRecord {
+    /// Stripes and rows that it maps.
+    places: (Vec<u32>, Vec<u32>),
+    /// Its blocks, for the devices that lack it.
+    copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
+    /// The maps before it.
+    before: Option<(Maps, u64, u32)>,
+    /// True if it alone has the current states of members: if it is discarded, no record does.
+    unrecorded: bool,
+    /// Its first generation; missing devices may lack the writes from here on.
+    since: u64,
+}
+
 /// An opening under way. It is driven like an engine until [`Opening::finish`] returns the engine.
 #[derive(Debug)]
 pub(crate) struct Opening {
     geometry: Geometry,
     phase: Phase,
     gone: Vec<bool>,
-    /// By slot, the superblocks of this volume that were found, each with the turn of its place;
-    /// the copy at the end has none.
-    superblocks: Vec<Vec<(Option<u64>, Superblock)>>,
-    /// By slot, true if the device has a superblock of another volume or for another slot.
-    others: Vec<bool>,
-    newest: Option<Superblock>,
-    /// Devices to try for the snapshot.
-    sources: Vec<Slot>,
-    snapshot: Option<SnapshotReader>,
-    /// Devices to try for the state, once there is one to be read.
-    state_sources: Option<Vec<Slot>>,
+    superblocks: Superblocks,
+    snapshot: SnapshotSource,
+    journals: Journals,
     base: Option<Maps>,
-    /// Devices whose ring has not been read yet.
-    unread: VecDeque<Slot>,
-    reading: BTreeMap<Slot, Ring>,
-    rings: Rings,
     /// The argument `fresh` of [`Opening::new`].
     fresh: HistoryId,
-    ios: BTreeMap<IoId, Reading>,
-    counter: u64,
-    actions: std::collections::VecDeque<Action>,
+    io: OpeningIo,
     /// The engine, from verification on: its reads do the work.
     engine: Option<Engine>,
-    /// Stripes and rows that the last record maps.
-    last: (Vec<u32>, Vec<u32>),
-    /// The blocks of the last record, for the devices that lack it.
-    copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
-    /// The maps before the last record, to return to if it is discarded.
-    before: Option<(Maps, u64, u32)>,
-    /// True if only the last record has the current states of members: if it is discarded, no
-    /// record does.
-    unrecorded: bool,
-    /// The newest session that has changed anything.
-    base_session: Session,
-    seen: Seen,
-    /// The first generation of the last record; missing devices may lack the writes from here on.
-    since: u64,
+    last: LastRecord,
     /// Devices that answer and have no superblock of any volume.
     blank: Vec<Slot>,
     /// Devices that ran separately, and their histories.
@@ -164,28 +193,20 @@ impl Opening {
             geometry,
             phase: Phase::Superblocks,
             gone: there.iter().map(|t| !t).collect(),
-            superblocks: vec![Vec::new(); slots],
-            others: vec![false; slots],
-            newest: None,
-            sources: Vec::new(),
-            snapshot: None,
-            state_sources: None,
+            superblocks: Superblocks {
+                found: vec![Vec::new(); slots],
+                others: vec![false; slots],
+                newest: None,
+                base_session: Session(0),
+                seen: Seen { session: Session(0), update: 0, floor: 0 },
+            },
+            snapshot: SnapshotSource::default(),
+            journals: Journals::default(),
             base: None,
-            unread: VecDeque::new(),
-            reading: BTreeMap::new(),
-            rings: Rings::default(),
-            ios: BTreeMap::new(),
             fresh,
-            counter: 0,
-            actions: std::collections::VecDeque::new(),
+            io: OpeningIo::default(),
             engine: None,
-            last: (Vec::new(), Vec::new()),
-            copies: Vec::new(),
-            before: None,
-            unrecorded: false,
-            base_session: Session(0),
-            seen: Seen { session: Session(0), update: 0, floor: 0 },
-            since: 0,
+            last: LastRecord::default(),
             blank: Vec::new(),
             apart: Vec::new(),
             away: Vec::new(),
@@ -212,13 +233,13 @@ impl Opening {
 
     fn read(&mut self, slot: Slot, at: DeviceBlock, blocks: u32, reading: Reading) {
         let io = self.new_io(reading);
-        self.actions.push_back(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
+        self.io.actions.push_back(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
     }
 
     fn new_io(&mut self, reading: Reading) -> IoId {
-        self.counter += 1;
-        self.ios.insert(IoId(self.counter), reading);
-        IoId(self.counter)
+        self.io.counter += 1;
+        self.io.under_way.insert(IoId(self.io.counter), reading);
+        IoId(self.io.counter)
     }
 
     pub(crate) fn handle(&mut self, event: Event) {
@@ -237,7 +258,7 @@ impl Opening {
         }
         match event {
             Event::IoDone(io, result) => {
-                let Some(reading) = self.ios.remove(&io) else { return };
+                let Some(reading) = self.io.under_way.remove(&io) else { return };
                 self.had(reading, &result);
                 self.next_phase_if_done();
             }
@@ -257,7 +278,7 @@ impl Opening {
 
     /// Returns the next action for the driver, until there is none.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
-        self.actions.pop_front().or_else(|| self.engine.as_mut()?.next_action())
+        self.io.actions.pop_front().or_else(|| self.engine.as_mut()?.next_action())
     }
 
     /// Returns the engine, when the opening is done; `None` while there is more to do.
@@ -275,17 +296,17 @@ impl Opening {
         match (reading, result) {
             (Reading::Superblock(slot, turn), IoResult::Bytes(bytes)) => match Superblock::decode(bytes) {
                 Ok(found) if self.is_ours(slot, &found) => {
-                    self.superblocks[slot.0 as usize].push((turn, found));
+                    self.superblocks.found[slot.0 as usize].push((turn, found));
                 }
-                Ok(_) => self.others[slot.0 as usize] = true,
+                Ok(_) => self.superblocks.others[slot.0 as usize] = true,
                 // Content of a newer version of the program is not overwritten.
                 Err(FormatError::Newer { .. } | FormatError::Features { .. }) => {
-                    self.others[slot.0 as usize] = true;
+                    self.superblocks.others[slot.0 as usize] = true;
                 }
                 Err(_) => {}
             },
             (Reading::Snapshot(slot), IoResult::Bytes(bytes)) => self.had_of_snapshot(slot, bytes),
-            (Reading::Snapshot(_), _) => self.snapshot = None,
+            (Reading::Snapshot(_), _) => self.snapshot.reader = None,
             (Reading::State(_), IoResult::Bytes(bytes)) => self.had_of_state(bytes),
             (Reading::Journal(slot, from) | Reading::JournalBlock(slot, from), IoResult::Bytes(bytes)) => {
                 self.had_of_ring(slot, from, bytes);
@@ -318,11 +339,11 @@ impl Opening {
 
     fn lost(&mut self, slot: Slot) {
         self.went(slot);
-        if self.reading.remove(&slot).is_some() {
+        if self.journals.reading.remove(&slot).is_some() {
             self.begin_rings();
         }
         if let Some(engine) = &mut self.engine {
-            engine.missing_at_start(slot, self.since);
+            engine.missing_at_start(slot, self.last.since);
             // The session has begun, so the device may have the superblock of the new history.
             engine.snapshots.open_history();
         }
@@ -340,7 +361,7 @@ impl Opening {
     }
 
     fn next_phase_if_done(&mut self) {
-        if !self.ios.is_empty() || self.error.is_some() {
+        if !self.io.under_way.is_empty() || self.error.is_some() {
             return;
         }
         match self.phase {
@@ -357,7 +378,7 @@ impl Opening {
 
     /// Returns the newest superblock of a device.
     fn superblock(&self, slot: Slot) -> Option<&Superblock> {
-        let found = self.superblocks[slot.0 as usize].iter().map(|(_, superblock)| superblock);
+        let found = self.superblocks.found[slot.0 as usize].iter().map(|(_, superblock)| superblock);
         found.max_by_key(|superblock| (superblock.session, superblock.update))
     }
 
@@ -369,7 +390,7 @@ impl Opening {
         let is_its = |kept: &Kept| {
             kept.head.session == session && kept.head.number >= first_record && kept.on.contains(&slot)
         };
-        has_snapshot || self.rings.all().any(is_its)
+        has_snapshot || self.journals.rings.all().any(is_its)
     }
 
     fn choose_superblock(&mut self) {
@@ -389,11 +410,11 @@ impl Opening {
                 return;
             }
         };
-        self.base_session = base_session;
+        self.superblocks.base_session = base_session;
         // Devices that ran separately are not written to, and count as missing.
         for (slot, _) in &apart {
             self.gone[slot.0 as usize] = true;
-            self.others[slot.0 as usize] = true;
+            self.superblocks.others[slot.0 as usize] = true;
         }
         let blocks = || {
             let known = known.iter().map(|known| &known.superblock);
@@ -406,16 +427,16 @@ impl Opening {
         let behind = newest.ancestors.len().min(2);
         newest.ancestors.splice(behind..behind, begun);
         newest.ancestors.truncate(Superblock::ANCESTORS_MOST);
-        self.seen = Seen {
+        self.superblocks.seen = Seen {
             session: blocks().map(|block| block.session).max().unwrap_or(newest.session),
             update: blocks().map(|block| block.update).max().unwrap_or(newest.update),
             floor: blocks().map(|block| block.generation_floor.0).max().unwrap_or(0),
         };
         self.apart = apart;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
-            if self.superblocks[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
+            if self.superblocks.found[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
                 // Devices of other volumes are not written to: they count as missing.
-                if !self.others[slot.0 as usize] {
+                if !self.superblocks.others[slot.0 as usize] {
                     self.blank.push(slot);
                 }
                 self.gone[slot.0 as usize] = true;
@@ -430,8 +451,8 @@ impl Opening {
             return;
         }
         let has_snapshot = newest.snapshot.is_some();
-        self.newest = Some(newest);
-        self.sources = self.here().collect();
+        self.superblocks.newest = Some(newest);
+        self.snapshot.sources = self.here().collect();
         self.phase = Phase::Snapshot;
         if has_snapshot {
             self.try_snapshot();
@@ -479,7 +500,8 @@ impl Opening {
             // not yet.
             MemberState::Rebuilding { cursor, ahead, .. } => cursor.max(ahead.until).0 > 0,
         };
-        let is_old = |slot: &Slot, own: &Superblock| own.session < self.base_session && counts(slot);
+        let is_old =
+            |slot: &Slot, own: &Superblock| own.session < self.superblocks.base_session && counts(slot);
         // The device had the slot before the one that the maps are about.
         let is_another =
             |slot: &Slot, own: &Superblock| maps.is_present(*slot) && own.update < maps.first_update(*slot);
@@ -502,7 +524,7 @@ impl Opening {
             return Vec::new();
         };
         let has = |slot: &Slot| {
-            let mut records = self.rings.all().filter(|kept| kept.head.session == newest.session);
+            let mut records = self.journals.rings.all().filter(|kept| kept.head.session == newest.session);
             records.any(|kept| kept.head.number >= needed && kept.on.contains(slot))
         };
         let is_present = |slot: &Slot| maps.members()[slot.0 as usize] == MemberState::Present;
@@ -514,11 +536,15 @@ impl Opening {
         if !engine.is_idle() {
             return;
         }
-        let lacking = engine.has_suspects() || !self.copies.is_empty();
+        let lacking = engine.has_suspects() || !self.last.copies.is_empty();
         if self.phase == Phase::Verify && !engine.verify_failed() && lacking && !self.reads_only {
             // Blocks that a device lacks are written again before the record counts.
             self.phase = Phase::Again;
-            engine.begin_again(&self.last.0, &self.last.1, std::mem::take(&mut self.copies));
+            engine.begin_again(
+                &self.last.places.0,
+                &self.last.places.1,
+                std::mem::take(&mut self.last.copies),
+            );
             if !engine.is_idle() {
                 return;
             }
@@ -529,19 +555,21 @@ impl Opening {
             // ones cannot distinguish it from a discarded one. The opening fails rather than guess.
             let have = self.geometry.slots() - absent.len();
             let need = self.geometry.slots() - self.geometry.tolerance();
-            self.actions.extend(std::iter::from_fn(|| engine.next_action()));
+            self.io.actions.extend(std::iter::from_fn(|| engine.next_action()));
             self.error = Some(match engine.planners.stripes_bear.bears(&absent) {
                 true => OpenError::Undecided { have, need },
                 false => OpenError::TooFewDevices { have, need, older: Vec::new() },
             });
             return;
         }
-        let (Some(newest), Some((maps, number, head))) = (self.newest.clone(), self.before.take()) else {
+        let (Some(newest), Some((maps, number, head))) =
+            (self.superblocks.newest.clone(), self.last.before.take())
+        else {
             return;
         };
         if engine.verify_failed() {
             // Releases that the old engine has queued come first.
-            self.actions.extend(std::iter::from_fn(|| engine.next_action()));
+            self.io.actions.extend(std::iter::from_fn(|| engine.next_action()));
             let (absent, counter) = (engine.maps.absent(), engine.io.counter());
             let used = self.ring_blocks(newest.snapshot.map_or(0, |snapshot| snapshot.replay_at), head);
             let resumed = Engine::resume(
@@ -556,10 +584,10 @@ impl Opening {
             // The record that is discarded here was the only proof that the one before it is
             // durable.
             old.records.found(used > 0);
-            old.service.opening_mut().begin(self.since);
+            old.service.opening_mut().begin(self.last.since);
             old.members.set_apart(&self.apart);
-            old.records.want_if(self.unrecorded);
-            absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
+            old.records.want_if(self.last.unrecorded);
+            absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.last.since));
             self.engine = Some(old);
         }
         if let Some(engine) = &mut self.engine {
@@ -575,10 +603,10 @@ impl Opening {
     }
 
     fn begin_session(&mut self) {
-        let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
+        let (Some(newest), Some(engine)) = (&self.superblocks.newest, &self.engine) else { return };
         // Higher than all generations that the session before can have given: those of its maps,
         // and of one commit that was cut off.
-        let given = engine.maps.generation().max(self.seen.floor);
+        let given = engine.maps.generation().max(self.superblocks.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
         // Without all devices it could be that the others are opened elsewhere.
@@ -597,9 +625,9 @@ impl Opening {
         let superblock = Superblock {
             history,
             ancestors,
-            session: Session(self.seen.session.0 + 1),
-            base: self.base_session,
-            update: self.seen.update + 1,
+            session: Session(self.superblocks.seen.session.0 + 1),
+            base: self.superblocks.base_session,
+            update: self.superblocks.seen.update + 1,
             first_record: engine.records.next(),
             generation_floor: Generation(given + most),
             ..newest.clone()
@@ -610,7 +638,7 @@ impl Opening {
         }
         engine.enter_session(superblock);
         // From here on the opening gives the names of I/O, until the engine serves.
-        self.counter = engine.io.counter();
+        self.io.counter = engine.io.counter();
         // If the process died and the devices kept running, content that was read may be in their
         // caches only. Without this flush a power failure could then destroy all three superblocks:
         // those written now, and the other one.
@@ -620,7 +648,7 @@ impl Opening {
     /// Returns true if no device that the session begins without can have the newest history: see
     /// [`lineage`].
     fn nobody_has_the_history(&self, newest: &Superblock, absent: &[Slot]) -> bool {
-        let of_it = self.superblocks.iter().flatten().map(|(_, superblock)| superblock);
+        let of_it = self.superblocks.found.iter().flatten().map(|(_, superblock)| superblock);
         let mut of_it = of_it.filter(|superblock| superblock.history == newest.history);
         let names_all = |found: &Superblock| absent.iter().all(|slot| found.lost.contains(slot));
         absent.iter().all(|slot| self.away.contains(slot))
@@ -633,7 +661,7 @@ impl Opening {
         self.phase = Phase::WriteSuperblocks;
         for slot in engine.present() {
             // This is the place that does not hold the valid superblock.
-            let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
+            let found = self.superblocks.found[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
             self.leaves_torn |= newest.is_none();
             engine.snapshots.set_turn(slot, newest.and_then(|(turn, _)| *turn).map_or(0, |turn| turn + 1));
@@ -659,7 +687,7 @@ impl Opening {
             let bytes = superblock_of(slot, &lost, &self.geometry, &superblock).encode();
             let io = self.new_io(Reading::Begin(slot));
             let (at, pieces) = (place(slot, self.geometry.zones(slot)), vec![Piece::Bytes(bytes)]);
-            self.actions.push_back(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            self.io.actions.push_back(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
         self.next_phase_if_done();
     }
@@ -683,7 +711,7 @@ impl Opening {
         self.phase = Phase::Done;
         let came = self.came_back();
         let Some(engine) = &mut self.engine else { return };
-        engine.io.go_on_from(self.counter);
+        engine.io.go_on_from(self.io.counter);
         engine.service.opening_mut().end();
         if self.leaves_torn {
             engine.snapshots.want_everywhere();
@@ -702,7 +730,7 @@ impl Opening {
         let present = self.engine.as_ref().map(Engine::present).unwrap_or_default();
         for slot in present {
             let io = self.new_io(Reading::Begin(slot));
-            self.actions.push_back(Action::Flush { io, slot });
+            self.io.actions.push_back(Action::Flush { io, slot });
         }
         self.next_phase_if_done();
     }

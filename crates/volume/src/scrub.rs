@@ -27,8 +27,8 @@ use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::Mapping;
 use crate::span::Place;
 use crate::{
-    Action, BadMetadata, BufferId, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot, Sum,
-    Urgency,
+    Action, BadMetadata, BufferId, Compute, Computed, DeviceScrub, IoResult, Operand, Scrub, ScrubStatus,
+    Seed, Slot, Sum, Urgency,
 };
 use pantile_code::CellIndex;
 use pantile_format::volume::EventKind;
@@ -43,13 +43,23 @@ const SUPERBLOCKS: u32 = 3;
 /// Windows between two records of a scrub's position: half a GiB of stripes.
 const RECORDED_WINDOWS: u64 = 64;
 
+/// The scrubs of a volume: of each kind the last one.
+#[derive(Debug, Default)]
+pub(crate) struct Scrubs {
+    /// The scrub that reads, if one does, else the last one.
+    current: Option<Scrubbing>,
+    /// The scrub of all devices, suspended for the scrub of one, with nothing under way.
+    aside: Option<Scrubbing>,
+    /// The last scrub of one device. A wanted one is here too: it may have to wait before it
+    /// begins.
+    of_device: Option<DeviceScrub>,
+}
+
 /// A scrub that is running, paused or over.
 #[derive(Debug)]
-pub(crate) struct Scrubbing {
+struct Scrubbing {
     /// The device, for a scrub of one device.
     only: Option<Slot>,
-    /// The scrub of all devices, suspended for the scrub of one, with nothing under way.
-    aside: Option<Box<Scrubbing>>,
     /// For a scrub of one device: its journal has records that only a comparison with others could
     /// judge.
     has_old_records: bool,
@@ -116,16 +126,18 @@ impl Engine {
             Scrub::Start { repair } => {
                 let fresh = self.fresh_scrub(repair);
                 // Only a scrub with repair does everything that a scrub of one device does.
-                self.device_scrub = self.device_scrub.filter(|scrub| !(scrub.running && repair));
-                match &mut self.scrubbing {
-                    Some(Scrubbing { only: Some(_), aside, .. }) if !repair => *aside = Some(Box::new(fresh)),
+                let Scrubs { current, aside, of_device } = &mut self.scrubs;
+                *of_device = of_device.filter(|scrub| !(scrub.running && repair));
+                *aside = None;
+                match current {
+                    Some(Scrubbing { only: Some(_), .. }) if !repair => *aside = Some(fresh),
                     // Reads under way end first; then the scrub begins again.
                     Some(scrub) if scrub.outstanding > 0 => {
                         let (checking, rows) =
                             (std::mem::take(&mut scrub.checking), std::mem::take(&mut scrub.rows));
                         *scrub = Scrubbing { checking, rows, outstanding: scrub.outstanding, ..fresh };
                     }
-                    scrubbing => *scrubbing = Some(fresh),
+                    current => *current = Some(fresh),
                 }
                 self.event(EventKind::SCRUB_BEGUN, None, 0);
             }
@@ -158,7 +170,7 @@ impl Engine {
     pub(crate) fn drive_scrub(&mut self) {
         loop {
             self.turn_to_device_scrub();
-            let Some(scrub) = &mut self.scrubbing else { return };
+            let Some(scrub) = &mut self.scrubs.current else { return };
             if scrub.outstanding > 0
                 || !scrub.status.running
                 || scrub.status.paused
@@ -179,7 +191,7 @@ impl Engine {
             if self.is_redoing() || self.patching.is_locked(next) {
                 return;
             }
-            let Some(scrub) = &mut self.scrubbing else { return };
+            let Some(scrub) = &mut self.scrubs.current else { return };
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
             // The position is recorded now and then, so that a scrub does not restart from zero
@@ -208,7 +220,7 @@ impl Engine {
                     self.drive_commit();
                 }
                 let (mut has_ended, mut is_of_device) = (false, false);
-                if let Some(scrub) = &mut self.scrubbing {
+                if let Some(scrub) = &mut self.scrubs.current {
                     let mends = self.snapshots.is_pending();
                     let repairs = scrub.flagged.iter().any(|logical| self.damage.is_suspect(*logical));
                     scrub.status.running = scrub.status.repair && (mends || repairs);
@@ -244,14 +256,12 @@ impl Engine {
     /// Returns the bad metadata that scrubs of this session have found and not written again.
     fn bad_metadata(&self) -> impl Iterator<Item = &BadMetadata> {
         let is_mended = |status: &ScrubStatus| status.repair && !status.running && !status.stopped;
-        let scrubs =
-            self.scrubbing.iter().flat_map(|scrub| std::iter::once(scrub).chain(scrub.aside.as_deref()));
-        let status = scrubs.map(|scrub| &scrub.status);
+        let status = self.scrubs.current.iter().chain(&self.scrubs.aside).map(|scrub| &scrub.status);
         status.filter(move |status| !is_mended(status)).flat_map(|status| &status.metadata)
     }
 
     fn scrub_rows(&mut self) {
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         let mut reads = Vec::new();
         let from = scrub.next_row;
         scrub.next_row = self.geometry.log_rows();
@@ -269,7 +279,7 @@ impl Engine {
         scrub.outstanding += reads.len();
         for (row, cell, slot, expected, generation) in reads {
             let buffer = self.io.new_buffer();
-            if let Some(scrub) = &mut self.scrubbing {
+            if let Some(scrub) = &mut self.scrubs.current {
                 scrub.rows.insert((row, cell), RowCheck { buffer, expected, generation });
             }
             let io = self.io.new_io(slot, IoOwner::ScrubRow { row, cell });
@@ -279,7 +289,7 @@ impl Engine {
     }
 
     pub(crate) fn scrubbed_row_cell(&mut self, row: u32, cell: usize, slot: Slot, result: &IoResult) {
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         let Some(RowCheck { buffer, expected, generation }) = scrub.rows.remove(&(row, cell)) else { return };
         scrub.status.log_blocks += 1;
         self.io.release(buffer);
@@ -296,7 +306,7 @@ impl Engine {
             let is_wrong = *result != IoResult::MediaError;
             self.noting.count_unreadable(slot, !is_wrong);
             self.noting.count_wrong(slot, u64::from(is_wrong));
-            if let Some(scrub) = &mut self.scrubbing {
+            if let Some(scrub) = &mut self.scrubs.current {
                 scrub.status.log_checksum += u64::from(is_wrong);
                 scrub.status.log_unreadable += u64::from(!is_wrong);
                 if scrub.status.repair {
@@ -309,7 +319,7 @@ impl Engine {
     }
 
     fn scrub_stripes(&mut self) {
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         let only = scrub.only;
         let whole = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
         let stripe_blocks = match only {
@@ -352,7 +362,7 @@ impl Engine {
         found: BTreeMap<Place, BufferId>,
     ) {
         let is_current = self.maps.mapping(logical) == Some(mapping);
-        let checking = self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical));
+        let checking = self.scrubs.current.as_ref().and_then(|scrub| scrub.checking.get(&logical));
         let only = checking.and_then(|checking| checking.only);
         let read = (0..self.geometry.slots() as u32).map(Slot);
         let read = read.filter(|slot| only.is_none_or(|only| only == *slot));
@@ -369,7 +379,7 @@ impl Engine {
         let is_whole =
             found.len() == self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
         if !is_current || is_bad || !bad.is_empty() || !is_whole || only.is_some() {
-            let Some(scrub) = &mut self.scrubbing else { return };
+            let Some(scrub) = &mut self.scrubs.current else { return };
             scrub.status.checksum += u64::from(is_wrong);
             scrub.status.unreadable += u64::from(is_bad && !is_wrong);
             scrub.status.clean += u64::from(!is_bad);
@@ -387,7 +397,7 @@ impl Engine {
             checksums
                 .extend(made.iter().map(|(&cell, &buffer)| self.seeded(mapping, (cell, offset), buffer)));
         }
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         if let Some(checking) = scrub.checking.get_mut(&logical) {
             (checking.blocks, checking.scratch) = (blocks, scratch);
         }
@@ -422,7 +432,8 @@ impl Engine {
 
     pub(crate) fn scrub_computed(&mut self, logical: u32, computed: &Computed) {
         let Computed { checksums: found, differing } = computed;
-        let Some(checking) = self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) else {
+        let Some(checking) = self.scrubs.current.as_ref().and_then(|scrub| scrub.checking.get(&logical))
+        else {
             return;
         };
         let (mapping, trials) = (checking.mapping, checking.trials.clone());
@@ -434,7 +445,7 @@ impl Engine {
                 .flat_map(|offset| parity.iter().map(move |&cell| (cell, offset)));
             let expected = places.map(|place| self.expected_in_stripe(mapping, place));
             if expected.eq(found.iter().copied().map(Some)) {
-                if let Some(scrub) = &mut self.scrubbing {
+                if let Some(scrub) = &mut self.scrubs.current {
                     scrub.status.clean += 1;
                 }
                 self.stripe_judged(logical, false);
@@ -456,7 +467,7 @@ impl Engine {
             }
         }
         let repair = matches!(explained[..], [(column, bytes)] if self.is_surely_wrong(column, bytes));
-        if let Some(scrub) = &mut self.scrubbing {
+        if let Some(scrub) = &mut self.scrubs.current {
             match explained.len() {
                 0 => scrub.status.unlocatable += 1,
                 1 => scrub.status.located += 1,
@@ -466,7 +477,7 @@ impl Engine {
         }
         let explained: Vec<usize> = explained.into_iter().map(|(column, _)| column).collect();
         self.equations_do_not_hold(logical, mapping, &explained);
-        let repair = repair && self.scrubbing.as_ref().is_some_and(|scrub| scrub.status.repair);
+        let repair = repair && self.scrubs.current.as_ref().is_some_and(|scrub| scrub.status.repair);
         self.stripe_judged(logical, repair);
     }
 
@@ -509,7 +520,7 @@ impl Engine {
     /// Tries each column as the wrong one, because all checksums are right and the equations do not
     /// hold.
     fn try_columns(&mut self, logical: u32, mapping: Mapping) {
-        let blocks = match self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) {
+        let blocks = match self.scrubs.current.as_ref().and_then(|scrub| scrub.checking.get(&logical)) {
             Some(checking) => checking.blocks.clone(),
             None => return,
         };
@@ -542,7 +553,9 @@ impl Engine {
             let (checksums, compared) = (checksums.len() - before.0, differing.len() - before.1);
             trials.push(Trial { checksums, compared });
         }
-        if let Some(checking) = self.scrubbing.as_mut().and_then(|scrub| scrub.checking.get_mut(&logical)) {
+        if let Some(checking) =
+            self.scrubs.current.as_mut().and_then(|scrub| scrub.checking.get_mut(&logical))
+        {
             checking.trials = trials;
             checking.scratch.extend(scratch);
         }
@@ -550,7 +563,7 @@ impl Engine {
     }
 
     fn stripe_judged(&mut self, logical: u32, repair: bool) {
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         scrub.status.done += 1;
         if let Some(checking) = scrub.checking.remove(&logical) {
             self.pins.unpin(checking.mapping.physical);
@@ -565,12 +578,12 @@ impl Engine {
 
     /// Makes a stripe suspect, so that it is written again, even if that failed before.
     fn repair_for_scrub(&mut self, logical: u32) {
-        self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
+        self.scrubs.current.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
         self.damage.retry(logical);
     }
 
     fn scrub_part_done(&mut self) {
-        if let Some(scrub) = &mut self.scrubbing {
+        if let Some(scrub) = &mut self.scrubs.current {
             scrub.outstanding -= 1;
         }
     }

@@ -57,7 +57,7 @@ impl Claiming {
 impl Engine {
     /// Begins to write the claim every period. The caller has written it to all present devices.
     pub(crate) fn claim(&mut self, beating: Beating) {
-        self.claiming = Some(Claiming {
+        self.claim.under_way = Some(Claiming {
             beating,
             found_at: None,
             look: 0,
@@ -72,7 +72,7 @@ impl Engine {
 
     /// Begins checks of the claim, if they are due. Returns the time of the next ones.
     pub(super) fn beat(&mut self, now: Instant) -> Option<Instant> {
-        let claiming = self.claiming.as_mut()?;
+        let claiming = self.claim.under_way.as_mut()?;
         if claiming.beating.next > now {
             return Some(claiming.beating.next);
         }
@@ -83,7 +83,7 @@ impl Engine {
         let offset_bytes = CLAIM_BLOCK.0 * BLOCK as u64;
         for (slot, member) in (0..).zip(&self.members) {
             let Some(device) = member.number else { continue };
-            let buffer = self.buffers.take(1);
+            let buffer = self.memory.buffers.take(1);
             let op = Op::Read { offset_bytes, range: 0..BLOCK, buffer };
             // A device whose queue is full is checked in the next period.
             let token = CLAIM_TOKENS | look << 8 | slot;
@@ -98,10 +98,10 @@ impl Engine {
         if matches!(request.op, Op::Read { .. }) {
             return Some(request);
         }
-        if self.taken.get().is_some() {
+        if self.claim.taken.get().is_some() {
             return None;
         }
-        let Some(claiming) = &mut self.claiming else { return Some(request) };
+        let Some(claiming) = &mut self.claim.under_way else { return Some(request) };
         if claiming.is_fresh(now) {
             return Some(request);
         }
@@ -118,7 +118,7 @@ impl Engine {
     /// Gives up devices on which the claim was not found while a write has waited for longer than
     /// the deadline: they get no other requests.
     pub(super) fn look_at_fence(&mut self, now: Instant) {
-        let Some(claiming) = &self.claiming else { return };
+        let Some(claiming) = &self.claim.under_way else { return };
         let is_long = |since| now.saturating_duration_since(since) > self.deadline;
         if !claiming.held_since.is_some_and(is_long) {
             return;
@@ -136,14 +136,14 @@ impl Engine {
 
     /// True if a write waits for the claim.
     pub(super) fn holds_writes(&self) -> bool {
-        self.claiming.as_ref().is_some_and(|claiming| !claiming.held.is_empty())
+        self.claim.under_way.as_ref().is_some_and(|claiming| !claiming.held.is_empty())
     }
 
     /// Submits the waiting writes, if the claim was found on enough devices.
     fn let_held_go(&mut self, now: Instant) {
         let here = self.members.iter().filter(|member| member.number.is_some()).count();
         let need = here.min(self.geometry.tolerance() + 1);
-        let Some(claiming) = &mut self.claiming else { return };
+        let Some(claiming) = &mut self.claim.under_way else { return };
         if claiming.found_on.len() < need {
             return;
         }
@@ -167,7 +167,7 @@ impl Engine {
             self.drop_device(slot, Some(error.clone()));
             return None;
         }
-        let claiming = self.claiming.as_mut()?;
+        let claiming = self.claim.under_way.as_mut()?;
         let Op::Read { buffer, .. } = &completion.op else {
             if completion.result.is_ok() && look == claiming.look && claiming.seen_on.contains(&slot) {
                 claiming.found_on.insert(slot);
@@ -188,8 +188,8 @@ impl Engine {
             Whose::Anothers(other) => {
                 // From here on nothing is written: this server does not have the newest state of
                 // the volume.
-                let _ = self.taken.set(other);
-                self.stop = true;
+                let _ = self.claim.taken.set(other);
+                self.life.stop = true;
                 return None;
             }
             // A check that began before this host was stopped shows old claims. Writing the claim

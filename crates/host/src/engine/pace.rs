@@ -118,7 +118,7 @@ impl Engine {
     fn probe(&mut self, slot: Slot) {
         let member = &mut self.members[slot.0 as usize];
         let Some(device) = member.number.filter(|_| !member.pace.probed) else { return };
-        let op = Op::Read { offset_bytes: 0, buffer: self.buffers.take(1), range: 0..BLOCK };
+        let op = Op::Read { offset_bytes: 0, buffer: self.memory.buffers.take(1), range: 0..BLOCK };
         let token = PROBE | u64::from(slot.0);
         let request = IoRequest { token, device, priority: Priority::User, op };
         member.pace.probed = self.pool.submit(request).is_ok();

@@ -75,7 +75,7 @@ impl Engine {
     /// Limits the wait for devices that lack space or memory to their deadline, because a caller
     /// waits for the end.
     pub(crate) fn hurry(&mut self) {
-        self.hurries = true;
+        self.life.hurries = true;
     }
 
     /// Gives up devices that have lacked space or memory for longer than their deadline and can be
@@ -87,10 +87,10 @@ impl Engine {
         if short.is_empty() {
             return;
         }
-        if self.opened.is_some() && !self.opens_without(&short) {
+        if self.life.opened.is_some() && !self.opens_without(&short) {
             return self.refuse_to_open(&short, now);
         }
-        let waits_for_ever = self.opened.is_none() && !self.hurries;
+        let waits_for_ever = self.life.opened.is_none() && !self.life.hurries;
         let can_go = !waits_for_ever || self.volume.can_spare(&short).unwrap_or(true);
         for slot in short {
             let member = &mut self.members[slot.0 as usize];
@@ -125,9 +125,9 @@ impl Engine {
             return;
         }
         let devices = short.iter().zip(members).map(|(&slot, member)| (slot, member.path.clone())).collect();
-        if let Some(answer) = self.opened.take() {
+        if let Some(answer) = self.life.opened.take() {
             answer.give(Err(HostError::NoRoom { devices, error }));
         }
-        self.stop = true;
+        self.life.stop = true;
     }
 }

@@ -57,7 +57,7 @@ impl Engine {
     }
 
     fn read_op(&self, at: DeviceBlock, blocks: u64) -> Op {
-        let buffer = self.buffers.take(blocks as usize);
+        let buffer = self.memory.buffers.take(blocks as usize);
         Op::Read { offset_bytes: at.0 * BLOCK as u64, range: 0..blocks as usize * BLOCK, buffer }
     }
 
@@ -65,9 +65,9 @@ impl Engine {
         let mut parts: Vec<Segment> = Vec::new();
         for piece in pieces {
             match piece {
-                Piece::Block(operand) => self.table.operand(operand).gather(&mut parts),
+                Piece::Block(operand) => self.memory.table.operand(operand).gather(&mut parts),
                 Piece::Bytes(bytes) => {
-                    let mut buffer = self.buffers.take(bytes.len().div_ceil(BLOCK));
+                    let mut buffer = self.memory.buffers.take(bytes.len().div_ceil(BLOCK));
                     buffer[..bytes.len()].copy_from_slice(&bytes);
                     parts.push(Segment { buffer: Arc::new(buffer), range: 0..bytes.len() });
                 }

@@ -21,8 +21,8 @@ impl Scrubbing {
 impl Engine {
     /// Returns the state of the last scrub of one device.
     pub(crate) fn device_scrub_status(&self) -> Option<DeviceScrub> {
-        let known = self.device_scrub?;
-        match self.scrubbing.as_ref().filter(|scrub| scrub.only == Some(known.slot)) {
+        let known = self.scrubs.of_device?;
+        match self.scrubs.current.as_ref().filter(|scrub| scrub.only == Some(known.slot)) {
             Some(scrub) => Some(self.judged(known, scrub)),
             None => Some(known),
         }
@@ -36,32 +36,33 @@ impl Engine {
     /// Wants a scrub of a device, unless one is under way.
     pub(super) fn want_device_scrub(&mut self, slot: Slot) {
         let is_known = (slot.0 as usize) < self.geometry.slots();
-        if is_known && self.device_scrub.is_none_or(|scrub| !scrub.running) {
+        if is_known && self.scrubs.of_device.is_none_or(|scrub| !scrub.running) {
             let total = u64::from(self.geometry.logical_stripes());
-            self.device_scrub = Some(DeviceScrub { slot, done: 0, total, running: true, found: 0, left: 0 });
+            self.scrubs.of_device =
+                Some(DeviceScrub { slot, done: 0, total, running: true, found: 0, left: 0 });
         }
     }
 
     /// Suspends the scrub of all devices for the scrub of one that is wanted, once nothing of it is
     /// under way.
     pub(super) fn turn_to_device_scrub(&mut self) {
-        let Some(DeviceScrub { slot, running: true, .. }) = self.device_scrub else { return };
+        let Some(DeviceScrub { slot, running: true, .. }) = self.scrubs.of_device else { return };
         let is_free = |scrub: &Scrubbing| scrub.only.is_none() && scrub.outstanding == 0;
-        if !self.scrubbing.as_ref().is_none_or(is_free) {
+        if !self.scrubs.current.as_ref().is_none_or(is_free) {
             return;
         }
         if !self.maps.is_present(slot) {
-            self.device_scrub = None;
+            self.scrubs.of_device = None;
             return;
         }
         let fresh = self.fresh_scrub(true);
-        let aside = self.scrubbing.take().map(Box::new);
-        self.scrubbing = Some(Scrubbing { only: Some(slot), aside, ..fresh });
+        let only = Scrubbing { only: Some(slot), ..fresh };
+        self.scrubs.aside = self.scrubs.current.replace(only);
     }
 
     /// Notes that a device is lost: a scrub of it ends early.
     pub(crate) fn interrupt_device_scrub(&mut self, slot: Slot) {
-        let scrub = self.scrubbing.as_mut().filter(|scrub| scrub.only == Some(slot));
+        let scrub = self.scrubs.current.as_mut().filter(|scrub| scrub.only == Some(slot));
         scrub.into_iter().for_each(|scrub| scrub.is_interrupted = true);
     }
 
@@ -69,9 +70,9 @@ impl Engine {
     /// gone. The scrub of all devices goes on.
     pub(super) fn end_device_scrub(&mut self, is_over: bool) {
         let known = self.device_scrub_status().filter(|_| is_over);
-        self.device_scrub = known.map(|known| DeviceScrub { running: false, ..known });
-        self.scrubbing = self.scrubbing.take().and_then(|scrub| scrub.aside).map(|aside| *aside);
-        let Some(DeviceScrub { slot, found, left, .. }) = self.device_scrub else { return };
+        self.scrubs.of_device = known.map(|known| DeviceScrub { running: false, ..known });
+        self.scrubs.current = self.scrubs.aside.take();
+        let Some(DeviceScrub { slot, found, left, .. }) = self.scrubs.of_device else { return };
         // Superblocks and maps of the device that another scrub had found bad were written again.
         self.forget_scrub_of(slot);
         // Its wrong blocks were those of the device that it was copied from.

@@ -1,7 +1,7 @@
 //! The part of a scrub's state that survives a restart: position, findings, times.
 
 use super::metadata::Metadata;
-use super::{Engine, Scrubbing};
+use super::{Engine, Scrubbing, Scrubs};
 use crate::notes::kept_count;
 use crate::{ScrubStatus, Slot};
 use pantile_format::volume::{EventKind, LogicalStripe, Note, ScrubNote, ScrubState};
@@ -11,7 +11,6 @@ impl Scrubbing {
     pub(super) fn new(status: ScrubStatus, metadata: Metadata, barrier: u64) -> Scrubbing {
         Scrubbing {
             only: None,
-            aside: None,
             has_old_records: false,
             is_interrupted: false,
             at_rest: (0, status.clone()),
@@ -51,21 +50,19 @@ impl Engine {
 
     /// Returns this session's scrub of all devices, under way or suspended.
     fn whole_scrub(&self) -> Option<&Scrubbing> {
-        let scrub = self.scrubbing.as_ref()?;
-        if scrub.only.is_some() { scrub.aside.as_deref() } else { Some(scrub) }
+        let Scrubs { current, aside, .. } = &self.scrubs;
+        current.as_ref().filter(|scrub| scrub.only.is_none()).or(aside.as_ref())
     }
 
     pub(super) fn whole_scrub_mut(&mut self) -> Option<&mut Scrubbing> {
-        let scrub = self.scrubbing.as_mut()?;
-        if scrub.only.is_some() { scrub.aside.as_deref_mut() } else { Some(scrub) }
+        let Scrubs { current, aside, .. } = &mut self.scrubs;
+        current.as_mut().filter(|scrub| scrub.only.is_none()).or(aside.as_mut())
     }
 
     /// Calls a function for the scrub under way and for the suspended one.
     fn with_scrubs(&mut self, change: impl Fn(&mut Scrubbing)) {
-        if let Some(scrub) = &mut self.scrubbing {
-            change(scrub);
-            scrub.aside.as_deref_mut().into_iter().for_each(change);
-        }
+        let Scrubs { current, aside, .. } = &mut self.scrubs;
+        current.iter_mut().chain(aside).for_each(change);
     }
 
     /// Returns the numbers of stripes that were repaired, and of bad ones that could not be.
@@ -191,7 +188,7 @@ impl Engine {
                 }
             }
         };
-        self.scrubbing = Some(scrub);
+        self.scrubs.current = Some(scrub);
     }
 }
 

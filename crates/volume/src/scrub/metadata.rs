@@ -107,13 +107,13 @@ impl Metadata {
 impl Engine {
     /// Returns the devices whose metadata the scrub judges.
     fn scrubbed_devices(&self) -> Vec<Slot> {
-        let is_meant = |slot: &Slot| self.scrubbing.as_ref().is_none_or(|scrub| scrub.is_of(*slot));
+        let is_meant = |slot: &Slot| self.scrubs.current.as_ref().is_none_or(|scrub| scrub.is_of(*slot));
         self.present().into_iter().filter(is_meant).collect()
     }
 
     /// Judges the part that was read and begins the next; `false`: it waits for a snapshot.
     pub(super) fn scrub_metadata(&mut self) -> bool {
-        let Some(scrub) = &mut self.scrubbing else { return true };
+        let Some(scrub) = &mut self.scrubs.current else { return true };
         let came = std::mem::take(&mut scrub.metadata.came);
         match std::mem::replace(&mut scrub.metadata.stage, Stage::Over) {
             Stage::Superblocks(asked)
@@ -166,7 +166,7 @@ impl Engine {
     }
 
     fn go_on_with(&mut self, stage: Stage) {
-        if let Some(scrub) = &mut self.scrubbing {
+        if let Some(scrub) = &mut self.scrubs.current {
             scrub.metadata.stage = stage;
         }
     }
@@ -178,7 +178,7 @@ impl Engine {
         (at, blocks): (DeviceBlock, u32),
         urgency: Urgency,
     ) {
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         scrub.outstanding += 1;
         let round = scrub.metadata.round;
         let io = self.io.new_io(slot, IoOwner::ScrubMetadata { round, index });
@@ -189,7 +189,7 @@ impl Engine {
         if let IoResult::Bytes(bytes) = result {
             self.noting.count_read(slot, bytes.len() as u64 / BLOCK_BYTES);
         }
-        if let Some(scrub) = self.scrubbing.as_mut().filter(|scrub| scrub.metadata.round == round) {
+        if let Some(scrub) = self.scrubs.current.as_mut().filter(|scrub| scrub.metadata.round == round) {
             scrub.metadata.came.push((slot, index, result.clone()));
         }
         self.scrub_part_done();
@@ -289,7 +289,7 @@ impl Engine {
             Content::Journal(bytes, first, last) => {
                 let records = self.records_in(&bytes, first, last);
                 let is_whole = records.is_some();
-                if let (Some(records), Some(scrub)) = (records, &mut self.scrubbing) {
+                if let (Some(records), Some(scrub)) = (records, &mut self.scrubs.current) {
                     for &(number, session) in &records {
                         let newest = scrub.metadata.newest.entry(number).or_insert(session);
                         *newest = session.max(*newest);
@@ -339,7 +339,7 @@ impl Engine {
     /// snapshot is written, after which no older record counts.
     fn compare_records(&mut self) {
         let session = self.snapshots.superblock().session;
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         let records = std::mem::take(&mut scrub.metadata.records);
         let newest = std::mem::take(&mut scrub.metadata.newest);
         if scrub.only.is_some() {
@@ -360,7 +360,7 @@ impl Engine {
         }
         self.noting.count_unreadable(slot, verdict == Verdict::Unreadable);
         self.noting.count_wrong(slot, u64::from(verdict == Verdict::Wrong));
-        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(scrub) = &mut self.scrubs.current else { return };
         let found = &mut scrub.status.metadata;
         let index = found.iter().position(|bad| bad.slot == slot).unwrap_or_else(|| {
             found.push(BadMetadata::none(slot));
