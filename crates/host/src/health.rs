@@ -280,10 +280,10 @@ fn event_report(event: &EventNote, path: Option<PathBuf>) -> EventReport {
         EventKind::COPY_BEGUN => format!("{of} began to be copied to a new one that is to replace it."),
         EventKind::COPY_TAKEN => format!("{which} was replaced by its copy{}.", new.trim_end_matches(',')),
         EventKind::COPY_VERIFIED if event.value == 0 => {
-            format!("{which}, which was copied, was verified by its checksums: nothing on it was bad.")
+            format!("{which} was verified by its checksums: nothing on it was bad.")
         }
         EventKind::COPY_VERIFIED => format!(
-            "{which}, which was copied, was verified by its checksums; bad parts rebuilt from other devices: {}.",
+            "{which} was verified by its checksums; bad parts rebuilt from other devices: {}.",
             event.value
         ),
         EventKind::OVERWRITTEN => format!(

@@ -34,7 +34,9 @@ use crate::opening::{CLOSING, identity_soon, open_soon};
 use crate::superblocks::newest_superblock_of;
 use crate::text::quoted;
 use crate::timely::Timely;
-use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
+use crate::{
+    EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, MemberReport, OnTimeout, Report,
+};
 use pantile_code::CellIndex;
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Superblock};
@@ -584,11 +586,12 @@ impl Service {
                 path.display()
             ));
         }
-        self.put(&mut state, slot, path, new, found)?;
         let (again, becomes) = match found {
             Found::Blank => ("now", "is being rebuilt"),
+            Found::Stale if is_another(member, &*new) => ("again", "is being caught up, then verified"),
             Found::Stale => ("again", "is being caught up"),
         };
+        self.put(&mut state, slot, path, new, found)?;
         let is = format!("{} is device {device} {again}", path.display());
         Ok(match has_failed {
             false => format!("{is} and {becomes}."),
@@ -714,18 +717,23 @@ impl Service {
     ) -> Result<(), FolderError> {
         let place = Place { path: path.to_path_buf(), joining: found == Found::Blank };
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        let member = &self.host().report()?.members[slot.0 as usize];
         folder.change(|config| {
-            match found {
-                Found::Blank => config.give_new(slot.0, place, unix_time()),
-                Found::Stale => config.give(slot.0, place),
-            }
             config.replacing.remove(&slot.0);
-            if found == Found::Blank {
-                config.verifying.remove(&slot.0);
+            match found {
+                Found::Blank => {
+                    config.give_new(slot.0, place, unix_time());
+                    config.verifying.remove(&slot.0);
+                }
+                Found::Stale => {
+                    config.give(slot.0, place);
+                    // A copy of the lost device can be from any time before its loss.
+                    config.verifying.extend(is_another(member, &*device).then_some(slot.0));
+                }
             }
             config.spares.retain(|spare| spare != path);
         })?;
-        if self.host().report()?.members[slot.0 as usize].attached {
+        if member.attached {
             self.host().fail(slot)?;
             state.devices[slot.0 as usize] = None;
         }
@@ -859,4 +867,9 @@ impl Service {
         };
         Ok(text + &back)
     }
+}
+
+/// Returns true if a device is not the one that its slot had last.
+fn is_another(member: &MemberReport, device: &dyn Device) -> bool {
+    member.identity.is_some_and(|known| known != device.identity())
 }

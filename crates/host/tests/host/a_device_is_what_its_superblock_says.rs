@@ -215,6 +215,28 @@ fn a_copy_from_within_the_last_session_is_rebuilt() {
     service.stop().expect("it stops");
 }
 
+/// The copy has the superblock from before the loss, but lacks writes of that time. It is caught up
+/// from the loss on, and the verification finds the others.
+#[test]
+fn a_copy_from_before_the_loss_is_verified_after_it_is_caught_up() {
+    let (folder, root, service) = served();
+    service.handle().write(0, &painted(80, 3_000_000), true).expect("it writes");
+    let copy = folder.path().join("copy");
+    std::fs::copy(root.join("device-03.pantile"), &copy).expect("a copy");
+    let data = painted(81, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    done(service.obey(&Order::Fail { device: 3, lose_data: false }));
+    let answer = service.obey(&Order::Replace { device: 3, path: copy, overwrite: false });
+    let says = |text: &str| text.contains("caught up") && text.contains("verified");
+    assert!(matches!(&answer, Answer::Done { text } if says(text)), "{answer:?}");
+    until(&service, |status| {
+        service.look_after();
+        status.devices[3].verification.is_none() && status.verdict == Verdict::Clean
+    });
+    is_read_without(&service, [0, 5], &data);
+    service.stop().expect("it stops");
+}
+
 /// The copy has the newest superblock, but lacks later writes, and no record shows that.
 #[test]
 fn a_copy_of_a_device_that_is_here_is_rebuilt() {
