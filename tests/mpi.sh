@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Eight ranks of Open MPI keep their state in a served volume (examples/mpi_checkpoint.c): one of
 # them is killed in the middle of an epoch, and the state before is there, whole. Then each keeps its
-# own checkpoint and a share of parity (bindings/c/mpi), and loses both. About twenty seconds.
+# own checkpoint and a share of parity (bindings/c/mpi), and loses both. About half a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -65,8 +65,18 @@ redundant=(mpicc -std=c11 -Wall -Wextra -Werror -O1 -Ibindings/c/mpi bindings/c/
 read -ra pantile_flags < <(pkg-config --cflags --libs pantile)
 "${redundant[@]}" -g -fsanitize=address,undefined bindings/c/mpi/test.c "${pantile_flags[@]}" -o "$work/losses"
 mkdir "$work/losses.d"
-ASAN_OPTIONS=detect_leaks=0 run_ranks 0 "$work/losses" "$work/losses.d" # Open MPI's own leaks
+export ASAN_OPTIONS=detect_leaks=0 # Open MPI's own
+run_ranks 0 "$work/losses" "$work/losses.d"
 says 'every loss came back'
+
+say "a rank is killed while shares are written, and two lose their storage: a generation is there, whole"
+for lost in 0 3 6; do
+    mkdir "$work/killed.$lost"
+    run_ranks any "$work/losses" "$work/killed.$lost" killed $((RANDOM * 10 + 1000))
+    ended=$(sed -n 's/^\([0-9][0-9]*\)$/\1/p' "$work/out" | tail -1)
+    rm -r "$work/killed.$lost"/rank.{$lost,$((lost + 1))}
+    run_ranks 0 "$work/losses" "$work/killed.$lost" after "${ended:-1}"
+done
 
 say "a program with such checkpoints loses two of its ranks' folders, and then three"
 "${redundant[@]}" examples/mpi_redundancy.c "${pantile_flags[@]}" -o "$work/redundancy"

@@ -691,6 +691,8 @@ pantile_status pantile_ranks_encode(pantile_ranks *r, const char *path, uint64_t
         after.st_mtim.tv_sec != before.st_mtim.tv_sec ||
         after.st_mtim.tv_nsec != before.st_mtim.tv_nsec)
         set(&f.error, PANTILE_IO, f.path, "it changed while it was encoded");
+    if (fsync(f.data) != 0)
+        set(&f.error, PANTILE_IO, f.path, strerror(errno));
     if (sum_of(r, f.share, r->header_bytes, parity_bytes(r, f.element_bytes), &mine) != 0)
         set(&f.error, PANTILE_IO, f.new_share, "what was written cannot be read");
     gather(r, &mine, all, 1);
@@ -786,7 +788,8 @@ static void name_lost(const pantile_ranks *r, const char *is_lost, pantile_error
     set(why, plain.status, names, plain.message);
 }
 
-/* What a rank offers: 1 if it is whole, the generation and a checksum of what the header says. */
+/* An offer of a rank, of its share or of the new one beside it: 1 if that is whole, the generation
+ * and a checksum of what the header says. */
 enum { IS_WHOLE, GENERATION, TABLE_SUM, OFFER_WORDS };
 
 static int is_newer(const uint64_t *offer, const uint64_t *than)
@@ -795,11 +798,12 @@ static int is_newer(const uint64_t *offer, const uint64_t *than)
                                                  : offer[TABLE_SUM] > than[TABLE_SUM];
 }
 
-/* The first rank with the newest offer that is older than that of rank `than` (-1: any), or -1. */
+/* The first of the newest offers that are older than offer `than` (-1: any), or -1. Rank i makes
+ * the offers 2 i and 2 i + 1. */
 static int newest(const pantile_ranks *r, const uint64_t *offers, int than)
 {
     const uint64_t *best = NULL, *limit = offers + OFFER_WORDS * than;
-    for (int i = r->ranks - 1; i >= 0; i--) {
+    for (int i = 2 * r->ranks - 1; i >= 0; i--) {
         const uint64_t *offer = offers + OFFER_WORDS * i;
         if (offer[IS_WHOLE] && (than < 0 || is_newer(limit, offer)) &&
             (best == NULL || !is_newer(best, offer)))
@@ -830,57 +834,61 @@ pantile_status pantile_ranks_recover(pantile_ranks *r, const char *path,
 {
     struct files f;
     struct work w = {0};
-    uint64_t *header = room(r->words, sizeof *header), *other = room(r->words, sizeof *other);
-    uint64_t *offers = room((size_t)r->ranks, OFFER_WORDS * sizeof *offers);
+    uint64_t *headers[2], *header = room(r->words, sizeof *header);
+    uint64_t *offers = room((size_t)r->ranks, 2 * OFFER_WORDS * sizeof *offers);
     char *is_lost = room((size_t)r->ranks, 1);
-    uint64_t mine[OFFER_WORDS] = {0};
+    uint64_t mine[2][OFFER_WORDS] = {{0}};
     pantile_error why = {PANTILE_OK, ""};
-    int from, is_new = 0, losses = 0, is_rebuilt = 0, is_renaming = 0;
+    int from, is_new = 0, losses = 0, fewest = r->ranks + 1, is_rebuilt = 0, is_renaming = 0;
+    headers[0] = room(r->words, sizeof *header);
+    headers[1] = room(r->words, sizeof *header);
     files_of(&f, path);
     if (agreed(r, &f) != PANTILE_OK)
         goto done;
-    mine[IS_WHOLE] = (uint64_t)is_whole(r, &f, f.share_name, header);
-    if (is_whole(r, &f, f.new_share, other) &&
-        (!mine[IS_WHOLE] || other[AT_GENERATION] > header[AT_GENERATION])) {
-        memcpy(header, other, r->header_bytes);
-        mine[IS_WHOLE] = (uint64_t)(is_new = 1);
+    for (int i = 0; i < 2; i++) {
+        mine[i][IS_WHOLE] = (uint64_t)is_whole(r, &f, i ? f.new_share : f.share_name, headers[i]);
+        mine[i][GENERATION] = headers[i][AT_GENERATION];
+        mine[i][TABLE_SUM] = sum(r, 0, headers[i], r->header_bytes - 2 * sizeof *header);
     }
-    mine[GENERATION] = header[AT_GENERATION];
-    mine[TABLE_SUM] = sum(r, 0, header, r->header_bytes - 2 * sizeof *header);
-    gather(r, mine, offers, OFFER_WORDS);
+    gather(r, mine[0], offers, 2 * OFFER_WORDS);
     if ((from = newest(r, offers, -1)) < 0)
         set(&f.error, PANTILE_NOT_RECOVERABLE, f.path,
             "no rank has a whole share of this code and the data that it is of");
     for (; from >= 0; from = newest(r, offers, from)) {
         const uint64_t *chosen = offers + OFFER_WORDS * from;
         /* The lengths come first, as plans are made for them. */
-        if (r->rank == from) {
-            memcpy(other, header, r->header_bytes);
+        if (r->rank == from / 2) {
+            memcpy(header, headers[from % 2], r->header_bytes);
             r->sent += r->header_bytes;
         }
-        MPI_Bcast(other, (int)r->words, MPI_UINT64_T, from, r->comm);
+        MPI_Bcast(header, (int)r->words, MPI_UINT64_T, from / 2, r->comm);
         for (int i = losses = 0; i < r->ranks; i++) {
-            is_lost[i] = memcmp(offers + OFFER_WORDS * i, chosen, sizeof mine) != 0;
+            const uint64_t *offer = offers + 2 * OFFER_WORDS * i;
+            is_lost[i] = memcmp(offer, chosen, sizeof mine[0]) != 0 &&
+                         memcmp(offer + OFFER_WORDS, chosen, sizeof mine[0]) != 0;
             losses += is_lost[i];
         }
-        f.element_bytes = other[AT_ELEMENT];
-        f.window_bytes = other[AT_WINDOW];
-        f.data_bytes = other[AT_TABLE + TABLE_WORDS * r->rank + OF_LENGTH];
+        is_new = memcmp(mine[0], chosen, sizeof mine[0]) != 0;
+        f.element_bytes = header[AT_ELEMENT];
+        f.window_bytes = header[AT_WINDOW];
+        f.data_bytes = header[AT_TABLE + TABLE_WORDS * r->rank + OF_LENGTH];
         if (losses == 0 || plan_recovery(r, is_lost, &f, &w, &why) == PANTILE_OK) {
             f.error.status = PANTILE_OK;
             break;
         }
-        /* Older generations are tried; if none can be recovered, the newest one says why. */
+        /* Older generations are tried; if none can be recovered, the nearest to it says why. */
         name_lost(r, is_lost, &why);
-        if (f.error.status == PANTILE_OK)
+        if (losses < fewest) {
             f.error = why;
+            fewest = losses;
+        }
         work_free(r, &w);
     }
     if (agreed(r, &f) != PANTILE_OK)
         goto done;
     close_both(&f);
     if (is_lost[r->rank]) {
-        is_rebuilt = is_new = 1;
+        is_rebuilt = 1;
         f.data = create(&f, f.new_data);
         f.share = create(&f, f.new_share);
     } else {
@@ -892,7 +900,7 @@ pantile_status pantile_ranks_recover(pantile_ranks *r, const char *path,
     if (agreed(r, &f) != PANTILE_OK || (losses > 0 && run(r, &f, &w) != PANTILE_OK))
         goto done;
     if (is_rebuilt)
-        finish_lost(r, &f, other);
+        finish_lost(r, &f, header);
     if (agreed(r, &f) != PANTILE_OK)
         goto done;
     is_renaming = 1;
@@ -901,9 +909,11 @@ pantile_status pantile_ranks_recover(pantile_ranks *r, const char *path,
     if (is_new) {
         rename_to(&f, f.new_share, f.share_name);
         sync_folder(&f);
+    } else {
+        unlink(f.new_share);
     }
     if (agreed(r, &f) == PANTILE_OK && recovered != NULL) {
-        recovered->generation = other[AT_GENERATION];
+        recovered->generation = header[AT_GENERATION];
         recovered->lost_count = 0;
         for (int i = 0; i < r->ranks; i++)
             if (is_lost[i])
@@ -917,7 +927,8 @@ done:
     close_both(&f);
     work_free(r, &w);
     free(header);
-    free(other);
+    free(headers[0]);
+    free(headers[1]);
     free(offers);
     free(is_lost);
     return answer(&f.error, error);

@@ -48,7 +48,8 @@ pantile_status pantile_ranks_new(MPI_Comm comm, const char *spec, pantile_ranks 
 void pantile_ranks_free(pantile_ranks *ranks);
 
 /* Writes the share of every rank for the file that each has at its own `path`, of a generation that
- * is the same on all ranks. The data are read, never written, and must not change meanwhile.
+ * is the same on all ranks. The data are read and synced, never written, and must not change
+ * meanwhile.
  *
  * After an error the shares of before are there. Data of another generation want another path, or
  * those of before cannot be recovered once they are replaced. */

@@ -1,15 +1,19 @@
 /* test.c - eight ranks lose their storage in every way that pantile_ranks.h names, and get it back.
  *
  *     mpirun -n 8 ./test FOLDER
+ *     mpirun -n 8 ./test FOLDER killed MICROSECONDS    protects until rank 5 is killed
+ *     mpirun -n 8 ./test FOLDER after GENERATION       recovers this generation or a later one
  */
 #define _GNU_SOURCE
 #include "pantile_ranks.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { RANKS = 8 };
@@ -220,6 +224,15 @@ static void wrong_shares(size_t bytes)
     }
     recover(ranks, 1u << 6, bytes, 2);
 
+    /* It was killed when one rank had completed the next share; two others lose their storage. */
+    MUST(pantile_ranks_encode(ranks, path, 9, &why) == PANTILE_OK, "%s", why.message);
+    if (rank == 3)
+        MUST(rename(share, unfinished) == 0, "rename");
+    put(share, kept, kept_bytes);
+    MUST(chmod(share, 0600) == 0, "chmod");
+    lose(1u << 0 | 1u << 7);
+    recover(ranks, 1u << 0 | 1u << 7, bytes, 2);
+
     /* Shares of another code. */
     other = open_code("raid6:6");
     refused(pantile_ranks_recover(other, path, NULL, &why), PANTILE_NOT_RECOVERABLE, &why,
@@ -308,6 +321,45 @@ static void known_checksum(void)
     pantile_ranks_free(ranks);
 }
 
+static void die(int signal)
+{
+    (void)signal;
+    kill(getpid(), SIGKILL);
+}
+
+/* Protects the same data in one generation after another; rank 0 prints those that have ended. */
+static void protect_until_killed(size_t bytes, long microseconds)
+{
+    pantile_ranks *ranks = open_code("rs:6+2");
+    pantile_error why;
+    struct itimerval at = {.it_value = {microseconds / 1000000, microseconds % 1000000}};
+    encode(ranks, bytes, 1);
+    signal(SIGALRM, die);
+    MUST(rank != 5 || setitimer(ITIMER_REAL, &at, NULL) == 0, "a timer");
+    for (uint64_t generation = 2;; generation++) {
+        MUST(pantile_ranks_encode(ranks, path, generation, &why) == PANTILE_OK, "%s", why.message);
+        if (rank == 0)
+            printf("%d\n", (int)generation);
+        fflush(stdout);
+    }
+}
+
+static void recover_after(size_t bytes, uint64_t generation)
+{
+    pantile_ranks *ranks = open_code("rs:6+2");
+    pantile_ranks_recovered done;
+    pantile_error why;
+    size_t count;
+    char *made = content(bytes, 1), *found;
+    MUST(pantile_ranks_recover(ranks, path, &done, &why) == PANTILE_OK, "%s", why.message);
+    found = get(path, &count);
+    MUST(count == bytes && memcmp(made, found, bytes) == 0, "other data");
+    MUST(done.generation >= generation, "generation %d", (int)done.generation);
+    free(made);
+    free(found);
+    pantile_ranks_free(ranks);
+}
+
 int main(int argc, char **argv)
 {
     static const unsigned pairs[] = {0x81, 0x06, 0x28, 0}, threes[] = {0x83, 0x52, 0x0d, 0},
@@ -317,7 +369,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &count);
-    MUST(argc == 2 && count == RANKS, "usage: mpirun -n 8 ./test FOLDER");
+    MUST((argc == 2 || argc == 4) && count == RANKS, "the arguments");
     snprintf(path, sizeof path, "%s/rank.%d", argv[1], rank);
     mkdir(path, 0700);
     strcat(path, "/checkpoint");
@@ -326,6 +378,13 @@ int main(int argc, char **argv)
 
     /* Ranks have different lengths, and one has none. */
     bytes = (size_t)rank * 1777 + (rank == 6 ? 5000 : 0);
+    if (argc == 4 && strcmp(argv[2], "killed") == 0)
+        protect_until_killed(bytes, strtol(argv[3], NULL, 10));
+    if (argc == 4) {
+        recover_after(bytes, strtoull(argv[3], NULL, 10));
+        MPI_Finalize();
+        return 0;
+    }
     losses("raid6:6", bytes, 1, NULL);
     losses("rs:5+3", bytes, 0, threes);
     losses("lrc:4,2,2", bytes, 0, threes);
