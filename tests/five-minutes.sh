@@ -5,6 +5,7 @@
 #
 #   tests/five-minutes.sh                 # installs into a temporary folder first
 #   tests/five-minutes.sh /usr/local
+#   tests/five-minutes.sh /usr/local go   # docs/go.md in the place of docs/c.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -14,7 +15,7 @@ need pkg-config pkg-config
 here=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-prefix=${1:-$work/prefix}
+prefix=${1:-$work/prefix} page=${2:-c}
 [ $# -gt 0 ] || tools/install.sh --prefix "$prefix" --profile test
 
 # A page's fenced blocks. A block whose first line names a file is that file. In a block of
@@ -25,7 +26,7 @@ import os, re, subprocess, sys
 page, prefix = sys.argv[1:]
 text = open(page, encoding="utf-8").read()
 blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
-environment = dict(os.environ, PREFIX=prefix, LC_ALL="C.UTF-8")
+environment = dict(os.environ, PREFIX=prefix, CHECKOUT=os.path.dirname(os.path.dirname(page)), LC_ALL="C.UTF-8")
 files = typed = 0
 for kind, block in blocks:
     name = re.match(r"(?://|/\*|#) (\w+\.\w+)", block)
@@ -49,6 +50,6 @@ if not files or not typed:
 print(f"{page}: {files} programs pasted, {typed} commands typed")
 PY
 
-mkdir "$work/c"
-cd "$work/c"
-python3 "$work/paste.py" "$here/docs/c.md" "$prefix"
+mkdir "$work/$page"
+cd "$work/$page"
+python3 "$work/paste.py" "$here/docs/$page.md" "$prefix"

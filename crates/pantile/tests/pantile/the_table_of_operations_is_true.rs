@@ -1,11 +1,12 @@
 //! Claim: docs/programs.md names only existing calls, each in the column of its language. It
-//! explains each empty field, and lists every function of C and every method of Python's codec.
+//! explains each empty field, and lists every function of C, method of Python's codec, and public call
+//! of codecs and plans in Go and Java.
 
 #![cfg(not(miri))]
 
 use std::path::{Path, PathBuf};
 
-const LANGUAGES: usize = 4;
+const LANGUAGES: usize = 6;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -16,8 +17,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the text of all sources in a folder.
-fn sources(folder: &str) -> String {
+/// Returns the text of all sources in a folder, of files with this extension.
+fn sources(folder: &str, kind: &str) -> String {
     let mut all = String::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
@@ -25,7 +26,7 @@ fn sources(folder: &str) -> String {
             let path = entry.expect("an entry").path();
             match path.is_dir() {
                 true => folders.push(path),
-                false if path.extension().is_some_and(|extension| extension == "rs") => {
+                false if path.extension().is_some_and(|extension| extension == kind) => {
                     all += &std::fs::read_to_string(&path).expect("a source");
                 }
                 false => {}
@@ -50,6 +51,40 @@ fn rows() -> Vec<(String, [String; LANGUAGES])> {
     rows.map(split).collect()
 }
 
+/// Returns the calls of the Go module: functions by name, methods behind that of their type.
+fn calls_of_go() -> Vec<String> {
+    let source = sources("bindings/go", "go");
+    let calls = source.lines().filter_map(|line| {
+        let line = line.strip_prefix("func ")?;
+        match line.strip_prefix('(') {
+            Some(method) => {
+                let (owner, name) = method.split_once(") ")?;
+                Some(format!("{}.{}", owner.rsplit(['*', ' ']).next()?, name.split('(').next()?))
+            }
+            None => Some(line.split('(').next()?.to_string()),
+        }
+    });
+    let is_public =
+        |call: &String| call.rsplit('.').next().is_some_and(|name| name.starts_with(char::is_uppercase));
+    calls.filter(is_public).collect()
+}
+
+/// Returns the public calls of the Java classes for codecs and plans.
+fn calls_of_java() -> Vec<String> {
+    let of_class = |class: &str| {
+        let source = read(&format!("bindings/java/src/pantile/{class}.java"));
+        let calls = source.lines().filter_map(|line| {
+            let name = line.trim().strip_prefix("public ")?.split_once('(')?.0.rsplit(' ').next()?;
+            Some(match name == class {
+                true => format!("new {class}"),
+                false => format!("{class}.{name}"),
+            })
+        });
+        calls.collect::<Vec<String>>()
+    };
+    [of_class("Codec"), of_class("Plan")].concat()
+}
+
 /// Returns the names between backquotes.
 fn calls(field: &str) -> Vec<&str> {
     field.split('`').skip(1).step_by(2).collect()
@@ -58,9 +93,10 @@ fn calls(field: &str) -> Vec<&str> {
 #[test]
 fn every_call_is_there_and_every_empty_field_is_explained() {
     let crates = ["pantile", "code", "plan", "host"];
-    let rust: String = crates.iter().map(|name| sources(&format!("crates/{name}/src"))).collect();
+    let rust: String = crates.iter().map(|name| sources(&format!("crates/{name}/src"), "rs")).collect();
     let (header, stub) =
         (read("bindings/c/include/pantile.h"), read("bindings/python/python/pantile/__init__.pyi"));
+    let (go, java) = (calls_of_go(), calls_of_java());
     let last = |call: &str, by: &str| call.rsplit(by).next().expect("a name").to_string();
     let is_there = |language: usize, call: &str| match language {
         0 => rust.contains(&format!("pub fn {}", last(call, "::"))),
@@ -70,6 +106,8 @@ fn every_call_is_there_and_every_empty_field_is_explained() {
             ["def ", "class "].iter().any(|kind| stub.contains(&format!("{kind}{name}(")))
                 || stub.contains(&format!("class {name}:"))
         }
+        3 => go.iter().any(|one| one == call),
+        4 => java.iter().any(|one| one == call),
         _ => root().join(format!("frontends/cli/src/commands/{call}.rs")).exists(),
     };
     let rows = rows();
@@ -121,5 +159,20 @@ fn every_function_of_c_and_method_of_the_codec_stands_somewhere() {
             name.starts_with("__") || of_python.contains(&format!("`Codec.{name}`")),
             "Codec.{name} stands nowhere"
         );
+    }
+    // Calls about the library itself.
+    let others = ["Version", "Codec.version"];
+    let of_go =
+        calls_of_go().into_iter().filter(|call| !call.contains("Test") && !call.contains("Benchmark"));
+    let of_go: Vec<String> = of_go
+        .filter(|call| {
+            !call.contains('.') && call != "Encode" || call.starts_with("Codec.") || call.starts_with("Plan.")
+        })
+        .collect();
+    for (language, calls) in [(3, of_go), (4, calls_of_java())] {
+        assert!(calls.len() > 18, "{calls:?}");
+        for call in calls.iter().filter(|call| !others.contains(&call.as_str())) {
+            assert!(column(language).contains(&format!("`{call}`")), "{call} stands nowhere");
+        }
     }
 }

@@ -1,0 +1,3 @@
+module pantile
+
+go 1.19
