@@ -24,7 +24,7 @@
 mod ceph;
 
 use self::ceph::{PLUGIN_HERE, ceph};
-pub use self::ceph::{ceph_layout, ceph_plugin};
+pub use self::ceph::{ceph_layout, ceph_named, ceph_plugin};
 use crate::error::Quoted;
 use crate::{Code, CodeBuilder, CodeError};
 use pantile_gf::Gf;
@@ -231,7 +231,7 @@ impl Words {
             None => (rest, None),
         };
         // A comma between brackets is not one between words, nor is one of a spec.
-        let has_spec = rest.split_whitespace().any(|word| word == PLUGIN_HERE);
+        let has_spec = rest.split_whitespace().any(|word| word.starts_with(PLUGIN_HERE));
         let mut depth = 0usize;
         let split = |c: char| {
             match c {

@@ -1,4 +1,4 @@
-// The erasure-code interfaces of Ceph 14.2 to 18.2 and of 19.2: only the order of virtual functions
+// The erasure-code interfaces of Ceph 15.2 to 18.2 and of 19.2: only the order of virtual functions
 // counts. tests/vtable.py compares the first with the plug-ins of the distribution, and
 // tests/slots.cc compares the second with the header of its Ceph.
 #pragma once

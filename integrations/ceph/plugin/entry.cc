@@ -18,7 +18,7 @@ int host_major()
 
 bool is_tried(int major)
 {
-    return (major >= 14 && major <= 18) || major == 20;
+    return (major >= 15 && major <= 18) || major == 20;
 }
 
 using Register = int (*)(const char *);
@@ -106,7 +106,7 @@ Register register_for(int major)
 EXPORTED const char *__erasure_code_version()
 {
     return register_for(host_major()) ? ceph_version_to_str()
-                                      : "for Ceph 14 to 18 and 20, and for later ones whose libec_isa.so beside it has a known interface (pantile)";
+                                      : "for Ceph 15 to 18 and 20, and for later ones whose libec_isa.so beside it has a known interface (pantile)";
 }
 
 EXPORTED int __erasure_code_init(const char *name, const char *)

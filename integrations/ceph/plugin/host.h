@@ -8,7 +8,7 @@
 // Two generations of one call; both are weak symbols, because a host has only one of them.
 class CrushWrapper {
 public:
-    // Ceph 14 to 18.
+    // Ceph 15 to 18.
     __attribute__((weak)) int add_simple_rule(std::string name, std::string root, std::string failure_domain,
                                               std::string device_class, std::string mode, int rule_type,
                                               std::ostream *why);

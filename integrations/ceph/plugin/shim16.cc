@@ -1,4 +1,4 @@
-// The interfaces of Ceph 14.2 to 18.2 and of 19.2.
+// The interfaces of Ceph 15.2 to 18.2 and of 19.2.
 #include "abi16.h"
 
 namespace pantile {

@@ -3,16 +3,16 @@
 //! `plugin=pantile` takes a code by its spec (`code=shec:6,4,3`), by the text of a code file
 //! (`equations=`) or Ceph's words for it (`k= m=`, with `c=` shec, with `l=` lrc, with `d=` clay,
 //! with `technique=` one of jerasure's), and refuses every word that it does not know: a typo is no
-//! default. `plugin=shec`, `plugin=clay` and
-//! `plugin=jerasure` accept the profiles of Ceph's own plug-ins, with the same defaults, since such
-//! pools exist; clay over a code of packets is refused. Defaults of a name are written into the
-//! profile, as Ceph wants it.
+//! default. A name with a code in it (`plugin=pantile_shec_6_4_3`) is for programs that pass a name,
+//! k and m alone (Rook). `plugin=shec`, `plugin=clay` and `plugin=jerasure` accept the profiles of
+//! Ceph's own plug-ins, with the same defaults, since such pools exist; clay over a code of packets
+//! is refused. Defaults of a name are written into the profile, as Ceph wants it.
 //!
 //! The layout for a name of Ceph is known in one place, [`pantile::code::foreign`].
 
 use crate::SHARDS_MOST;
 use crate::pool::Layout;
-use pantile::code::foreign::{Cut, Profile, Rows, ceph_layout, is_plain_mapping};
+use pantile::code::foreign::{Cut, Profile, Rows, ceph_layout, ceph_named, is_plain_mapping};
 use pantile::code::{ColumnRole, StudyOnly};
 use pantile::{Code, CodeError};
 use std::collections::BTreeMap;
@@ -120,6 +120,13 @@ pub enum Refusal {
         /// The code of the equations.
         spec: String,
     },
+    /// The plug-in was loaded by a name with a code in it, and the profile gives one as well.
+    Named {
+        /// The word that gives a code.
+        word: &'static str,
+        /// The code of the name.
+        spec: String,
+    },
     /// Some column holds data and parity.
     MixedColumns {
         /// The code.
@@ -187,6 +194,9 @@ impl fmt::Display for Refusal {
                 "the equations are those of {spec}, and the profile names {code}; leave code= out for a new pool, and \
                  never change the equations of a pool in use"
             ),
+            Refusal::Named { word, spec } => {
+                write!(out, "by its name the code is {spec}; leave {word}= out, or say plugin=pantile")
+            }
             Refusal::MixedColumns { spec } => write!(
                 out,
                 "{spec} keeps parity in columns of data, and Ceph reads an object as its first k chunks; choose a code \
@@ -228,6 +238,7 @@ impl Plugin {
     pub fn named(name: &str) -> Option<Plugin> {
         match name {
             "pantile" => Some(Plugin::Pantile),
+            _ if name.starts_with("pantile_") => Some(Plugin::Pantile),
             "shec" => Some(Plugin::Shec),
             "clay" => Some(Plugin::Clay),
             "jerasure" => Some(Plugin::Jerasure),
@@ -361,6 +372,9 @@ fn pantile(words: &mut Words) -> Result<Layout, Refusal> {
     if let Some(word) = words.keys().find(|word| !is_known(word)) {
         return Err(Refusal::UnknownWord { word: word.clone() });
     }
+    if let Some(code) = ceph_named(words.get("plugin").map_or("", String::as_str))? {
+        by_name(&code, words)?;
+    }
     let layout = match (words.get("equations").cloned(), words.get("code").cloned()) {
         (Some(text), _) => written_out(&text, words)?,
         (None, Some(spec)) => of_code(Code::parse(&spec)?, "code", words)?,
@@ -378,6 +392,21 @@ fn pantile(words: &mut Words) -> Result<Layout, Refusal> {
         }
     }
     Ok(layout)
+}
+
+/// Writes the code of the plug-in's name into a profile.
+fn by_name(code: &Code, words: &mut Words) -> Result<(), Refusal> {
+    let spec = code.spec().to_string();
+    let is_other = words.get("code").is_some_and(|given| *given != spec);
+    for (word, is_refused) in [("code", is_other), ("equations", words.contains_key("equations"))] {
+        if is_refused {
+            return Err(Refusal::Named { word, spec });
+        }
+    }
+    // Rook passes the technique of the default profile with every name.
+    words.remove("technique");
+    words.insert("code".into(), spec);
+    Ok(())
 }
 
 /// A code by the text of a code file, in which `;` ends a line as well.

@@ -1,4 +1,4 @@
-// Loads erasure-code plug-ins of Ceph 14 to 18, the distribution's and ours, without a cluster.
+// Loads erasure-code plug-ins of Ceph 15 to 18, the distribution's and ours, without a cluster.
 //
 //   probe check FILE NAME            loads a file as a daemon of this version would: yes or no
 //   probe profiles DIR               what a plug-in makes of profiles, one a line of standard input
@@ -100,7 +100,7 @@ struct Opened {
 static Opened open(const std::string &folder, const std::string &line)
 {
     Opened opened{0, nullptr, words(line), ""};
-    std::ostringstream why;
+    std::ostringstream why{std::string()};
     std::string name = opened.profile["plugin"];
     opened.status = plugin_of(folder, name)->factory(folder, opened.profile, &opened.code, &why);
     opened.why = why.str();
@@ -151,7 +151,7 @@ template <typename Call> static bool each_set(unsigned n, unsigned count, Call c
     }
 }
 
-// A code of Ceph 20 or later behind the interface of 14 to 18: their common calls.
+// A code of Ceph 20 or later behind the interface of 15 to 18: their common calls.
 template <class Interface> class Of20 final : public ErasureCodeInterface {
 public:
     explicit Of20(std::shared_ptr<Interface> code) : code(std::move(code)) {}
@@ -506,9 +506,9 @@ static int run(int count, char **words)
         directory = ".";
         std::string name = words[3], file = words[2];
         if (load_file(file[0] == '/' ? file : "./" + file, name)) return 1;
-        Profile profile = ::words(name == "pantile" ? "plugin=pantile code=rs:4+2" : name == "shec" || name == "clay" ? "plugin=" + name : "plugin=jerasure technique=reed_sol_van k=4 m=2");
+        Profile profile = ::words(name.rfind("pantile_", 0) == 0 ? "plugin=" + name : name == "pantile" ? "plugin=pantile code=rs:4+2" : name == "shec" || name == "clay" ? "plugin=" + name : "plugin=jerasure technique=reed_sol_van k=4 m=2");
         Code code;
-        std::ostringstream why;
+        std::ostringstream why{std::string()};
         auto *plugin = registered[directory + "/" + name];
         int failed;
         if (atoi(ceph_version_to_str()) < 20) failed = plugin->factory(directory, profile, &code, &why);

@@ -13,9 +13,35 @@ pub(super) const PLUGIN_HERE: &str = "plugin=pantile";
 /// Files of jerasure and shec were made for several kinds of processors until release 12, and
 /// releases up to 20 still take their names.
 pub fn ceph_plugin(name: &str) -> &str {
+    if name.starts_with(NAMED) {
+        return "pantile";
+    }
     let without_processor =
         ["_generic", "_sse3", "_sse4", "_neon"].iter().find_map(|end| name.strip_suffix(end));
     without_processor.filter(|name| ["jerasure", "shec"].contains(name)).unwrap_or(name)
+}
+
+/// The start of names of Pantile's plug-in that have a code in them.
+const NAMED: &str = "pantile_";
+
+/// Returns the code in a name by which Ceph loads Pantile's plug-in: `pantile_` and a spec, with `_`
+/// for each `:`, `,` and `+`, such as `pantile_shec_6_4_3`.
+///
+/// `None` for a name without a code, `pantile` among them. Errors: the name has none that is known.
+pub fn ceph_named(plugin: &str) -> Result<Option<Code>, CodeError> {
+    let Some(name) = plugin.strip_prefix(NAMED) else { return Ok(None) };
+    let (family, arguments) = name.split_once('_').unwrap_or((name, ""));
+    // No family has both forms: k+m, or k and m as arguments.
+    let specs = [arguments.to_string(), arguments.replacen('_', "+", 1)];
+    let codes =
+        specs.iter().filter_map(|spec| Code::parse(&format!("{family}:{}", spec.replace('_', ","))).ok());
+    let mut codes = codes.filter(|code| code.spec().to_string().replace([':', ',', '+'], "_") == name);
+    codes.next().map(Some).ok_or_else(|| CodeError::Foreign {
+        name: plugin.into(),
+        fault: "'pantile_' needs the spec of a code behind it, with _ for each : , and +, such as \
+                pantile_shec_6_4_3 for shec:6,4,3; 'pantile codes' lists the codes"
+            .into(),
+    })
 }
 
 /// The plug-ins and techniques of Ceph 16 to 20.
@@ -32,7 +58,7 @@ pub(super) fn ceph(mut words: Words) -> Result<Profile, CodeError> {
         "shec" => ceph_shec(&mut words)?,
         "lrc" => (ceph_lrc(&mut words)?, Rows::Pieces, 32),
         "clay" => ceph_clay(&mut words)?,
-        "pantile" => ceph_pantile(&mut words)?,
+        "pantile" => ceph_pantile(&plugin, &mut words)?,
         other => {
             return Err(words.wrong(format!(
                 "there is no plug-in '{other}'; isa, jerasure, shec, lrc, clay and pantile are known"
@@ -108,7 +134,14 @@ pub fn ceph_layout(code: &Code, packet_bytes: Option<usize>) -> Option<(Rows, us
 
 /// The plug-in of Pantile: a code by its spec, or the words of Ceph's own plug-ins. The equations
 /// of a code without a family stand beside its spec, as the plug-in writes both into a profile.
-fn ceph_pantile(words: &mut Words) -> Result<OfJerasure, CodeError> {
+fn ceph_pantile(plugin: &str, words: &mut Words) -> Result<OfJerasure, CodeError> {
+    if let Some(code) = ceph_named(plugin)? {
+        let spec = code.spec();
+        if words.value("code")?.is_some_and(|given| given != spec) {
+            return Err(words.wrong(format!("this name of the plug-in is {spec}; leave code= out")));
+        }
+        return ceph_columns(code, words);
+    }
     if let Some(text) = words.value("equations")? {
         let code = Code::from_text(&text.replace(';', "\n"))?;
         let spec = code.spec();

@@ -1,8 +1,8 @@
 //! A code is understood by the name that another system gives it, or answered with codes that
 //! survive no less.
 
-use pantile_code::foreign::{Cut, Profile, Rows};
-use pantile_code::{Code, CodeError};
+use pantile_code::foreign::{Cut, Profile, Rows, ceph_named};
+use pantile_code::{Code, CodeError, families};
 
 #[test]
 fn names_of_the_same_chunks_give_the_same_code() {
@@ -24,6 +24,8 @@ fn names_of_the_same_chunks_give_the_same_code() {
         ("ceph:plugin=jerasure_sse4 technique=cauchy_good k=4 m=2", "crs:4+2"),
         ("ceph:plugin=pantile code=shec:6,4,3", "shec:6,4,3"),
         ("plugin=pantile code=shec:6,4,c=2,single k=6 m=4 crush-failure-domain=host", "shec:6,4,c=2,single"),
+        ("ceph:plugin=pantile_shec_6_4_3 k=6 m=4 code=shec:6,4,3", "shec:6,4,3"),
+        ("plugin=pantile_rs_6_3", "rs:6+3"),
         ("ceph:plugin=pantile k=5 m=3", "rs:5+3"),
         ("ceph:plugin=pantile k=6 m=4 c=3", "shec:6,4,c=3"),
         ("ceph:plugin=pantile k=4 m=2 technique=cauchy_orig w=4 packetsize=64", "crs:4+2,w=4,orig"),
@@ -156,6 +158,11 @@ fn unknown_names_get_a_message_with_the_fault() {
         ("ceph:plugin=pantile code=raidq:5+3 k=6", "k of raidq:5+3 is 5"),
         ("ceph:plugin=pantile code=rs:4+2 packetsize=64", "has no packets"),
         ("ceph:plugin=pantile code=nonsense:4", "nonsense"),
+        ("ceph:plugin=pantile_shec_6_4_3 code=rs:6+4", "is shec:6,4,3; leave code= out"),
+        ("ceph:plugin=pantile_shec_6_4_3 m=3", "m of shec:6,4,3 is 4"),
+        ("ceph:plugin=pantile_shec643", "_ for each : , and +, such as pantile_shec_6_4_3"),
+        ("ceph:plugin=pantile_rs_06_3", "'pantile_rs_06_3' is not understood"),
+        ("ceph:plugin=pantile_", "needs the spec of a code"),
         ("ceph:plugin=jerasure k=4 m=2 w=24", "w=8, 16 or 32"),
         ("ceph:plugin=shec k=4 m=2 c=1 w=24", "w=8, 16 or 32"),
         ("ceph:plugin=jerasure technique=liberation k=4 m=3", "m=2"),
@@ -256,4 +263,16 @@ fn a_name_with_two_meanings_says_which_was_taken() {
     }
     assert!(!Code::parse("shec:20,4,10").unwrap().remark().unwrap().contains("Ceph"));
     assert_eq!(Code::parse("rs:6+3").unwrap().remark(), None);
+}
+
+/// File names have `_` for each `:`, `,` and `+`, so no two codes may have one name.
+#[test]
+fn every_code_has_a_name_of_the_plug_in_for_ceph() {
+    for spec in families().iter().flat_map(|family| family.examples) {
+        let name = format!("pantile_{}", spec.replace([':', ',', '+'], "_"));
+        let named = ceph_named(&name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(named, Code::parse(spec).ok(), "{name}");
+    }
+    assert_eq!(ceph_named("pantile"), Ok(None));
+    assert_eq!(ceph_named("jerasure_sse4"), Ok(None));
 }

@@ -46,6 +46,12 @@ fn with_one_useful_sentence() {
         assert!(refused.contains(said), "{profile}: {refused}");
     }
     for (profile, said) in [
+        ("plugin=pantile_shec_6_4_3 code=rs:6+4", "by its name the code is shec:6,4,3; leave code= out"),
+        ("plugin=pantile_shec_6_4_3 equations=pantile-code 1", "leave equations= out"),
+        ("plugin=pantile_shec_6_4_3 k=6 m=3", "m=3, but shec:6,4,3 has m=4"),
+        ("plugin=pantile_shec_6_4_3 c=3", "c= does not go with code="),
+        ("plugin=pantile_shec643 k=6 m=4", "such as pantile_shec_6_4_3 for shec:6,4,3"),
+        ("plugin=pantile_dcode_7", "keeps parity in columns of data"),
         ("plugin=shec k=6 m=4", "c= is missing"),
         ("plugin=shec k=6 m=4 c=2 technique=both", "single or multiple"),
         ("plugin=clay k=1", "k=1 is no number from 2 on"),
@@ -79,6 +85,18 @@ fn but_a_mapping_that_changes_nothing_is_taken() {
     assert!(read("plugin=shec k=6 m=4 c=3 mapping=D_D").is_ok(), "shec ignores it");
 }
 
+/// Rook passes a name, k, m and the technique of the default profile, and no `code=`.
+#[test]
+fn but_a_name_with_a_code_needs_no_code_beside_it() {
+    for (name, spec) in
+        [("shec_6_4_3", "shec:6,4,3"), ("rs_6_3", "rs:6+3"), ("raid6_4", "raid6:4"), ("rdp_6", "rdp:6")]
+    {
+        let named = read(&format!("plugin=pantile_{name} technique=reed_sol_van")).unwrap();
+        assert_eq!(named.words.get("technique"), None, "it would say what is not so");
+        assert_eq!(named.layout, read(&format!("plugin=pantile code={spec}")).unwrap().layout);
+    }
+}
+
 /// The words of a profile that was read are read again, as the monitor does, and give the same
 /// profile.
 #[test]
@@ -90,6 +108,7 @@ fn written_profiles_are_read_again() {
     for profile in [
         "plugin=pantile code=raidq:8+4",
         "plugin=pantile k=4 m=2 l=3",
+        "plugin=pantile_shec_6_4_3 k=6 m=4 technique=reed_sol_van",
         "plugin=pantile k=4 m=2 technique=liberation w=5",
         "plugin=shec",
         "plugin=clay",
