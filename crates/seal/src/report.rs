@@ -27,6 +27,8 @@ pub struct SetInfo {
     pub sources: Vec<String>,
     /// Names of the sources as disks of the set.
     pub disk_names: Vec<String>,
+    /// True if the caller named the sources, or this user's record of the set has them.
+    pub sources_known: bool,
     /// Files sealed.
     pub files: u64,
     /// Directories sealed.

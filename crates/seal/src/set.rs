@@ -831,6 +831,7 @@ impl<'w> Set<'w> {
             lanes: self.manifest.lanes.into(),
             sources: self.manifest.sources.iter().map(|source| shown(&source.path)).collect(),
             disk_names: self.disk_names(),
+            sources_known: self.places.are_known(),
             files: count(|kind| matches!(kind, EntryKind::File { .. })),
             dirs: count(|kind| matches!(kind, EntryKind::Dir)),
             links: count(|kind| matches!(kind, EntryKind::Symlink { .. })),

@@ -48,8 +48,10 @@ impl Info {
         }
         let hint = self.set.hint();
         let info = open_set(&self.set.into_paths()?).map_err(|error| sets::failure(&error))?;
-        let is_lost = info.survival.gone > 0 || !info.shards.iter().all(sets::is_good);
-        let is_too_much = info.survival.gone > 0 && info.survival.disks.is_empty() && info.survival.files > 0;
+        // Disks whose places are known from the set alone can be elsewhere on this machine.
+        let is_gone = info.survival.gone > 0 && (info.sources_known || info.mode == "full");
+        let is_lost = is_gone || !info.shards.iter().all(sets::is_good);
+        let is_too_much = is_gone && info.survival.disks.is_empty() && info.survival.files > 0;
         match self.json {
             true => print_json(&Versioned::new(&info))?,
             false => {
