@@ -96,8 +96,11 @@ impl Change<'_> {
             }
             let data = slots.iter().filter(|slot| self.parts[slot.part as usize].new.is_some());
             data.for_each(|slot| need[slot.part as usize] += in_full * block);
-            here.iter().for_each(|&part| need[part] += parities(&set.geometry) * block);
-            let had: Vec<usize> = here.into_iter().filter(|&part| self.parts[part].old.is_some()).collect();
+            let (had, new): (Vec<usize>, Vec<usize>) =
+                here.into_iter().partition(|&part| self.parts[part].old.is_some());
+            // Parity is written once for those that are in one commit.
+            let apart = had.first().into_iter().chain(&new);
+            apart.for_each(|&part| need[part] += parities(&set.geometry) * block);
             for pair in had.windows(2) {
                 let [a, b] = [group(&first, pair[0]), group(&first, pair[1])];
                 first[a.max(b)] = a.min(b);
