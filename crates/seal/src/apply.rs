@@ -7,6 +7,7 @@ pub(crate) mod journal;
 pub(crate) mod lock;
 pub(crate) mod mark;
 pub(crate) mod meta;
+pub(crate) mod portions;
 pub(crate) mod rename;
 pub(crate) mod repair;
 pub(crate) mod sparse;

@@ -3,7 +3,7 @@
 
 use crate::apply::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::apply::meta::Meta;
-use crate::disk::{Disk, DiskFile, set_back};
+use crate::disk::{Disk, DiskFile, set_back, spelt_one_way};
 use crate::fault::sentences::{counted, list_most, paths, words};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
@@ -242,7 +242,7 @@ fn code_needed(options: &SealOptions, name: &[u8], others: &[Manifest]) -> Fault
     let named = options.sources.iter().chain(options.disks.iter().map(|disk| &disk.path));
     let new = |set: &Manifest| -> Vec<PathBuf> {
         let have = sources(set);
-        named.clone().filter(|path| !have.contains(path)).cloned().collect()
+        named.clone().filter(|path| !have.contains(&spelt_one_way(path))).cloned().collect()
     };
     let grows = |set: &&Manifest| {
         let is_apart = set.sources.iter().all(|source| !source.fields.columns().is_empty());

@@ -374,7 +374,7 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
     found.dedup();
     // Best effort: leftover files are harmless.
     found.retain(|path| disk.remove(path).is_ok());
-    let _ = crate::apply::journal::remove_temporaries(disk, &set.names);
+    let _ = crate::apply::journal::remove_leftovers(set);
     found.iter().map(|path| crate::set::names::shown_path(&path)).collect()
 }
 

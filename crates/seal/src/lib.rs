@@ -7,8 +7,8 @@
 //! [`heal`] repairs them, and [`seal`] run again writes only changes.
 //!
 //! Invariants, after a kill at any moment: the set has either the whole state before or the whole
-//! state after; a file that was changed since sealing is never repaired back; no damaged block gets
-//! new parity.
+//! state after, or if there was no room for that, each file as before or as after; a file that was
+//! changed since sealing is never repaired back; no damaged block gets new parity.
 //!
 //! ```no_run
 //! use pantile_seal::*;

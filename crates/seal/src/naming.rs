@@ -142,7 +142,12 @@ pub(crate) fn again(
             || record.and_then(|record| record.path_of(&source.prefix)).is_some_and(|path| path == real)
     };
     for (at, path) in given.iter().enumerate() {
-        claim(&mut is, at, known.iter().position(|source| is_place(source, &path.real)));
+        let place = known.iter().position(|source| is_place(source, &path.real));
+        let is_free = is[at].is_none() && !is.contains(&place);
+        if let (Some(name), Some(place), true) = (&path.name, place, is_free) {
+            return Err(other_name(&path.path, &disk_name(&known[place]), name));
+        }
+        claim(&mut is, at, place);
     }
     let is_sole = matches!(known, [only] if only.prefix.is_empty()) && given.len() == 1;
     for (at, path) in given.iter().enumerate() {
@@ -200,6 +205,14 @@ pub(crate) fn again(
     }
     sources.sort_by_key(|(index, _)| *index);
     Ok(sources.into_iter().map(|(_, source)| source).collect())
+}
+
+/// Refuses a second name for a disk: what was restored or recorded has the first one.
+fn other_name(path: &Path, has: &[u8], given: &[u8]) -> Fault {
+    let (shown_path, has, given) = (path.display(), shown(has), shown(given));
+    let what =
+        format!("the disk at {shown_path} is called {has} in this set, not {given}, and keeps its name");
+    Fault::request(what).at(path).hint(format!("say --disk {has}={shown_path}"))
 }
 
 /// Notes that a path is a known source, unless either was matched before.

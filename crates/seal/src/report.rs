@@ -27,6 +27,8 @@ pub struct SetInfo {
     pub sources: Vec<String>,
     /// Names of the sources as disks of the set.
     pub disk_names: Vec<String>,
+    /// True if the caller named the sources, or this user's record of the set has them.
+    pub sources_known: bool,
     /// Files sealed.
     pub files: u64,
     /// Directories sealed.
@@ -270,8 +272,8 @@ pub struct NewerState {
 }
 
 /// An unfinished change that some shards of a set do not have yet. Its journal is stored in the
-/// directory that the seal wrote to, which may have links to the named shards; a command with that
-/// directory as its argument finishes the change.
+/// directory that the seal wrote to, or beside another shard; a command with that directory as its
+/// argument finishes the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
     /// The name of its journal.
@@ -556,6 +558,8 @@ pub struct VerifyReport {
     /// Sources beside their parity in which no sealed file is left: most likely the disk is not
     /// mounted, or was replaced.
     pub sources_emptied: Vec<String>,
+    /// Those of them where an empty disk is mounted, which heal fills.
+    pub sources_replaced: Vec<String>,
     /// Folders of lost shards without any shard of the set, whose disk is most likely not mounted:
     /// heal does not write there unless told so.
     pub folders_unmounted: Vec<String>,

@@ -8,13 +8,13 @@ use crate::naming::{self, Given};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::records::record_of;
 use crate::report::SealReport;
-use crate::set::names::{Names, column_of};
+use crate::set::names::{Names, column_of, path_of};
 use crate::set::tree::{Own, Tree};
 use crate::set::{Opening, Pending, Set, disk_name, manifests_in, warn_of_writers};
 use crate::{Fault, FaultKind, World, spread};
 use pantile_format::{Manifest, Source};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const NAME_BYTES_MOST: usize = 200;
 
@@ -75,12 +75,14 @@ fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<
     if let Some(first) = given.first().filter(|_| !options.sources.is_empty()) {
         return Ok(first.real.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default());
     }
-    let names = options.disks.iter().map(|at| at.name.as_bytes());
+    let mut names = options.disks.iter().map(|at| at.name.as_bytes());
     let in_each = outs(options).map(|out| manifests_in(world.disk, out));
     let mut sets = in_each.into_iter().find(|sets| !sets.is_empty()).unwrap_or_default();
-    let has_one = |set: &Manifest| {
-        names.clone().count() == 0
-            || names.clone().any(|name| set.sources.iter().any(|s| disk_name(s) == name))
+    let is_of = |set: &Manifest, name: &[u8], real: &Path| {
+        set.sources.iter().any(|source| disk_name(source) == name || path_of(&source.path) == real)
+    };
+    let mut has_one = |set: &Manifest| {
+        given.is_empty() || names.by_ref().zip(given).any(|(name, at)| is_of(set, name, &at.real))
     };
     match (sets.pop(), sets.len(), options.disks.first()) {
         (Some(set), 0, _) if has_one(&set) => Ok(set.name),
@@ -215,6 +217,9 @@ fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<So
     let disk = set.world.disk;
     let records = options.records.as_deref();
     let record = records.and_then(|records| record_of(disk, records, set.manifest.set));
+    if given.is_empty() && record.is_none() {
+        return Err(set.unrecorded());
+    }
     naming::again(disk, (given.to_vec(), options.moved), &set.manifest.sources, record.as_ref())
 }
 

@@ -537,6 +537,22 @@ impl<'w> Set<'w> {
         }
     }
 
+    /// Takes the originals of a new state that has only these entries of the one before.
+    pub(crate) fn keep_entries(&mut self, kept: &[usize]) {
+        self.originals = kept.iter().map(|&index| self.originals[index].take()).collect();
+        self.files = self.manifest.hard_links().filter_map(|(link, file)| Some((link, file?))).collect();
+        self.read_by.clear();
+    }
+
+    /// Takes the originals of a new state.
+    pub(crate) fn look_again(&mut self) {
+        self.keep_entries(&[]);
+        self.originals = vec![None; self.manifest.entries.len()];
+        if self.manifest.mode == Mode::Beside {
+            self.look_at_originals();
+        }
+    }
+
     /// Compares every original with its sealed state, by size and time of modification.
     pub(crate) fn look_at_originals(&mut self) {
         for index in 0..self.manifest.entries.len() {
@@ -691,9 +707,8 @@ impl<'w> Set<'w> {
     /// Returns the tolerance of disk failures, by the present places of shards and sources. The
     /// damage is that of a scan, or else what the sizes and times of files show.
     pub(crate) fn survival(&self, damage: Option<&Damage>) -> Survival {
-        let emptied = self.emptied();
-        let is_there =
-            |index: &usize| !emptied[*index] && self.world.disk.meta(&self.sources[*index]).is_ok();
+        let gone = self.gone();
+        let is_there = |index: &usize| !gone[*index] && self.world.disk.meta(&self.sources[*index]).is_ok();
         let source = |index| Some(index).filter(is_there).map(|index| self.sources[index].as_path());
         let shard = |column: usize| (column, self.shards[column].as_ref().map(|shard| shard.path.clone()));
         let lying = Lying {
@@ -704,14 +719,30 @@ impl<'w> Set<'w> {
         survival(self.world.disk, &self.geometry, &self.manifest, &lying)
     }
 
-    /// Returns by source true if the source has sealed files and none of them is at its place.
+    /// Returns by source true if nothing is left of it: it is emptied, and nothing else is in its
+    /// folder but what a new disk has.
+    pub(crate) fn gone(&self) -> Vec<bool> {
+        let is_bare = |path: &PathBuf| {
+            let names = self.world.disk.list(path).unwrap_or_default();
+            names.iter().all(|name| name.as_os_str() == "lost+found")
+        };
+        let sources = self.emptied().into_iter().zip(&self.sources);
+        sources.map(|(is_emptied, path)| is_emptied && is_bare(path)).collect()
+    }
+
+    /// Returns by source true if the source has sealed files and none of them is in it.
     pub(crate) fn emptied(&self) -> Vec<bool> {
         let mut files = vec![(0, 0); self.sources.len()];
         for (entry, original) in self.manifest.entries.iter().zip(&self.originals) {
             if let (EntryKind::File { .. }, Some(original)) = (&entry.kind, original) {
                 let (sealed, there) = &mut files[entry.source as usize];
+                let is_in_it = || original.path.starts_with(&self.sources[entry.source as usize]);
                 *sealed += 1;
-                *there += usize::from(!matches!(original.status, FileStatus::Missing | FileStatus::Renamed));
+                *there += usize::from(match original.status {
+                    FileStatus::Missing => false,
+                    FileStatus::Renamed => is_in_it(),
+                    _ => true,
+                });
             }
         }
         files.into_iter().map(|(sealed, there)| sealed > 0 && there == 0).collect()
@@ -800,6 +831,7 @@ impl<'w> Set<'w> {
             lanes: self.manifest.lanes.into(),
             sources: self.manifest.sources.iter().map(|source| shown(&source.path)).collect(),
             disk_names: self.disk_names(),
+            sources_known: self.places.are_known(),
             files: count(|kind| matches!(kind, EntryKind::File { .. })),
             dirs: count(|kind| matches!(kind, EntryKind::Dir)),
             links: count(|kind| matches!(kind, EntryKind::Symlink { .. })),

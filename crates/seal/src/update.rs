@@ -4,12 +4,13 @@
 //! files take free blocks, then new stripes. All refusals, such as an unreadable file or too little
 //! room, come before the first write. All content is read before the one rename that commits the
 //! whole change. So after a kill or failure at any moment the set has the whole old tree or the
-//! whole new one.
+//! whole new one. Only without room for that there are several commits (`apply::portions`).
 //!
 //! Invariant: parity is only computed from blocks that are known to be as sealed before or now.
 
-use crate::apply::commit::{Commit, Slot, appended};
-use crate::apply::journal::remove_temporaries;
+use crate::apply::commit::{Slot, appended};
+use crate::apply::journal::remove_leftovers;
+use crate::apply::portions;
 use crate::apply::rename::{give_names_back, is_called_like_one};
 use crate::arrange::{Arrangement, arrange, check_room, forget, widen};
 use crate::fault::sentences::{columns, counted, paths, words};
@@ -47,6 +48,8 @@ struct Plan {
     moved: Vec<(usize, usize)>,
     /// The blocks whose content changes.
     slots: Vec<Slot>,
+    /// The files whose content changes.
+    parts: Vec<Part>,
     stripes: u64,
     /// When the walk of the tree began.
     began: Timestamp,
@@ -55,6 +58,13 @@ struct Plan {
     /// True if files were read that proved unchanged. A commit then saves the next seal from
     /// reading them again.
     read_in_vain: bool,
+}
+
+/// A file whose content changes: its index in the old tree, and in the new one.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) old: Option<usize>,
+    pub(crate) new: Option<usize>,
 }
 
 /// Brings a set up to date. `None` if its code got more columns for more sources: then the set must
@@ -70,10 +80,7 @@ pub(crate) fn update(
     check_settings(&set, options, &tree)?;
     let places = tree.sources.iter().take(set.manifest.sources.len());
     let places: Vec<PathBuf> = places.map(|s| crate::set::names::path_of(&s.path).to_path_buf()).collect();
-    set.refuse_exchanged(&places, |disks| {
-        let name = PathBuf::from(crate::set::names::shown(&set.manifest.name));
-        format!("pantile seal{disks} --out {} --name {}", words([&set.names.dir]), words([&name]))
-    })?;
+    set.refuse_exchanged(&places, |disks| set.seal_command(disks))?;
     if options.removed_max == FilesMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
     }
@@ -102,7 +109,7 @@ pub(crate) fn update(
         check_room(&set, code, &tree)?;
     }
     if !options.dry_run {
-        remove_temporaries(set.world.disk, &set.names)?;
+        remove_leftovers(&set)?;
         give_names_back(&mut set, true)?;
         check_names(&set)?;
     }
@@ -341,6 +348,7 @@ impl Plan {
             seen: tree.seen,
             moved: Vec::new(),
             slots: Vec::new(),
+            parts: Vec::new(),
             stripes: set.manifest.stripes,
             began: tree.began,
             left_out: tree.left_out,
@@ -390,9 +398,12 @@ impl Plan {
             write_back(set.world, Listed { files: &files, seen: &plan.seen }, &paths)?;
         }
         plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
-        plan.check_removed(set, &gone, options, forgotten)?;
+        plan.check_removed(set, (&gone, &fresh), options, forgotten)?;
         plan.check_changed(set, &fresh, options)?;
-        gone.iter().for_each(|&i| plan.slots.extend(slots_of(extents_of(&old[i]), 0)));
+        for &i in &gone {
+            plan.slots.extend(slots_of(extents_of(&old[i]), 0, plan.parts.len()));
+            plan.parts.push(Part { old: Some(i), new: None });
+        }
         plan.place(set, &fresh, options, report, progress)?;
         Ok(plan)
     }
@@ -424,11 +435,25 @@ impl Plan {
         Ok(())
     }
 
+    /// Returns the files among those that are gone of which another source has a new file of the
+    /// same size and time: they were moved there.
+    fn moved_away(&self, old: &[Entry], gone: &[usize], fresh: &[(usize, Option<usize>)]) -> HashSet<usize> {
+        let mut arrived: HashMap<u64, Vec<&Entry>> = HashMap::new();
+        let new = fresh.iter().filter(|(_, before)| before.is_none()).map(|&(index, _)| &self.next[index]);
+        new.for_each(|entry| arrived.entry(size_of(entry)).or_default().push(entry));
+        let mut is_moved = |&i: &usize| {
+            let is_it = |new: &&Entry| new.source != old[i].source && is_same_time(old[i].mtime, new.mtime);
+            let of_size = arrived.get_mut(&size_of(&old[i]))?;
+            of_size.iter().position(is_it).map(|at| of_size.swap_remove(at))
+        };
+        gone.iter().copied().filter(|i| is_moved(i).is_some()).collect()
+    }
+
     /// Refuses to forget more files than the user permits: most likely their disk is not mounted.
     fn check_removed(
         &self,
         set: &Set<'_>,
-        gone: &[usize],
+        (gone, fresh): (&[usize], &[(usize, Option<usize>)]),
         options: &SealOptions,
         forgotten: &[usize],
     ) -> Result<(), Fault> {
@@ -453,7 +478,9 @@ impl Plan {
                 return Err(not_restored(&set.command("heal"), &lost));
             }
         }
-        let gone: Vec<&Entry> = gone.iter().map(|&i| &old[i]).filter(is_gone).collect();
+        let moved = self.moved_away(old, gone, fresh);
+        let gone = gone.iter().filter(|i| !moved.contains(i));
+        let gone: Vec<&Entry> = gone.map(|&i| &old[i]).filter(is_gone).collect();
         for (index, root) in set.sources.iter().enumerate().filter(|(index, _)| !forgotten.contains(index)) {
             let is_own = |entry: &&Entry| {
                 entry.source as usize == index && matches!(entry.kind, EntryKind::File { .. })
@@ -645,14 +672,16 @@ impl Plan {
             let same = |block: u64| {
                 block < had && set.judge && old_crcs.get(block as usize) == crcs.get(block as usize)
             };
-            self.slots.extend(slots_of(&extents, 0).into_iter().filter(|slot| !same(slot.block)));
+            let part = self.parts.len();
+            self.parts.push(Part { old: before, new: Some(index) });
+            self.slots.extend(slots_of(&extents, 0, part).into_iter().filter(|slot| !same(slot.block)));
             let added = match (&bound, &apart) {
                 (Some(bound), _) => allocator.take_on(count - had, bound.lanes(self.next[index].source)),
                 (None, Some(apart)) => allocator.take_apart(count - had, &extents, apart),
                 (None, None) => allocator.take(count - had),
             };
-            self.slots.extend(slots_of(&added, had));
-            self.slots.extend(slots_of(&dropped, count));
+            self.slots.extend(slots_of(&added, had, part));
+            self.slots.extend(slots_of(&dropped, count, part));
             added.into_iter().for_each(|extent| append(&mut extents, extent));
             let size = size_of(&self.next[index]);
             let looks_so = before.is_some_and(|i| {
@@ -720,15 +749,14 @@ impl Plan {
         manifest.stripes = self.stripes;
         manifest.generation.0 += 1;
         progress.phase("sealing changes", self.slots.len() as u64 * set.manifest.block_len.bytes());
-        let read = Listed { files: &self.fresh, seen: &self.seen };
-        let commit = Commit {
+        let change = portions::Change {
+            next: &self.next,
+            parts: &self.parts,
+            read: Listed { files: &self.fresh, seen: &self.seen },
             slots: &self.slots,
-            reserve_stripes: self.stripes,
             began: self.began,
-            read,
-            wider: None,
         };
-        commit.run(set, manifest, report, progress)
+        change.run(set, manifest, report, progress)
     }
 }
 
@@ -799,11 +827,14 @@ fn crcs_of(entry: &Entry) -> &[Crc64] {
     if let EntryKind::File { crcs, .. } = &entry.kind { crcs } else { &[] }
 }
 
-/// Returns the blocks of extents as slots; the first is block `first` of the file.
-fn slots_of(extents: &[Extent], first: u64) -> Vec<Slot> {
+/// Returns the blocks of extents of a part as slots; the first is block `first` of the file.
+fn slots_of(extents: &[Extent], first: u64, part: usize) -> Vec<Slot> {
     let places =
         extents.iter().flat_map(|x| (x.first.0..x.first.0 + x.count).map(|stripe| (stripe, x.lane.0)));
-    places.zip(first..).map(|((stripe, lane), block)| Slot { stripe, lane, block }).collect()
+    places
+        .zip(first..)
+        .map(|((stripe, lane), block)| Slot { stripe, lane, part: part as u32, block })
+        .collect()
 }
 
 /// Cuts extents to that many blocks; returns the rest.

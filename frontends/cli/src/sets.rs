@@ -126,6 +126,10 @@ impl Hint {
         format!("pantile heal {}", self.set)
     }
 
+    pub fn verify(&self) -> String {
+        format!("pantile verify {}", self.set)
+    }
+
     /// Returns the command that repairs the found damage, with the paths of the originals if no
     /// record has them.
     pub fn heal_found(&self, report: &VerifyReport) -> String {
@@ -276,8 +280,7 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
     let mut table = Table::new(&[">column", "status", ">wrong blocks", "first at", "shard"]);
     let mut good = 0;
     for shard in shards {
-        let is_good =
-            shard.status == ShardStatus::Good && shard.wrong_blocks == 0 && shard.misnamed.is_none();
+        let is_good = is_good(shard);
         good += usize::from(is_good);
         if is_good && !all {
             continue;
@@ -299,6 +302,11 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
         true => format!("All {} are good.\n", count(good, "shard")),
         false => format!("{}{good} of {} good.\n", table.render(terminal), count(shards.len(), "shard")),
     }
+}
+
+/// True if nothing is wrong with a shard.
+pub fn is_good(shard: &ShardReport) -> bool {
+    shard.status == ShardStatus::Good && shard.wrong_blocks == 0 && shard.misnamed.is_none()
 }
 
 /// Returns one sentence for each superfluous file of a shard that `is_told` selects.
@@ -497,7 +505,17 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
     for source in &report.sources_emptied {
         let at = report.sources.iter().position(|path| path == source);
         let disk = at.and_then(|at| report.disk_names.get(at)).map_or("NAME", String::as_str);
+        let is_replaced = report.sources_replaced.contains(source);
         let (source, word) = (name(source), quoted(disk));
+        if is_replaced {
+            let _ = writeln!(
+                out,
+                "Nothing that was sealed of disk {} is in {source}, where an empty disk is mounted: 'heal' writes the files \
+                 there. If they are elsewhere, say --disk {word}=PATH.",
+                name(disk)
+            );
+            continue;
+        }
         let _ = writeln!(
             out,
             "Nothing that was sealed of disk {} is there: is {source} mounted? If the disk was replaced, mount the new one \
@@ -536,9 +554,9 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             name(&report.sources_missing[0]),
             hint.heal_found(report)
         ),
-        (false, true) if !report.sources_emptied.is_empty() => format!(
+        (false, true) if report.sources_emptied.len() > report.sources_replaced.len() => format!(
             "Verdict: damaged, and all of it can be repaired when the disk of {}, or a new one, is mounted there; then run '{}'.",
-            name(&report.sources_emptied[0]),
+            name(unmounted(report)),
             hint.heal_found(report)
         ),
         (false, true) if !report.folders_unmounted.is_empty() => format!(
@@ -606,8 +624,6 @@ fn only_misnamed(report: &VerifyReport) -> bool {
 
 /// True if sealed files of disks that are there are missing, and nothing is rotten or lost beside.
 fn only_missing(report: &VerifyReport) -> bool {
-    let is_good =
-        |s: &ShardReport| s.status == ShardStatus::Good && s.wrong_blocks == 0 && s.misnamed.is_none();
     let is_rotten = |file: &FileReport| match file.status {
         FileStatus::Rotten | FileStatus::RotOrChange => true,
         FileStatus::Unchanged => file.lost_blocks > 0,
@@ -661,6 +677,12 @@ pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
         "Verdict: nothing is damaged, but files were changed since they were sealed: run '{}'.",
         hint.seal(report)
     )
+}
+
+/// Returns the first source that is emptied, and where no empty disk is mounted.
+fn unmounted(report: &VerifyReport) -> &str {
+    let mut emptied = report.sources_emptied.iter();
+    emptied.find(|source| !report.sources_replaced.contains(source)).map_or("", String::as_str)
 }
 
 /// Returns the disks of which nothing that was sealed is at its place, and their paths.

@@ -6,12 +6,12 @@
 
 use crate::apply::journal::{self, JournalWriter, is_decided, journal_header};
 use crate::apply::meta::Meta;
-use crate::disk::{DiskFile, set_back};
+use crate::disk::{Access, DiskFile, resolve, set_back};
 use crate::first::{Encoder, Output, check_free};
 use crate::options::Progress;
 use crate::report::{FileStatus, SealReport};
 use crate::set::grid::{Geometry, Grid, Run};
-use crate::set::names;
+use crate::set::names::{self, column_of, parent};
 use crate::set::settle::{Listed, mark_changed};
 use crate::set::shard::{Shard, open_shard_to_write};
 use crate::set::verify::losses_of;
@@ -26,7 +26,7 @@ use pantile_format::{
     Target, Timestamp,
 };
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Damaged shards and files that a report names.
 const DAMAGED_MOST: usize = 100;
@@ -36,6 +36,8 @@ const DAMAGED_MOST: usize = 100;
 pub(crate) struct Slot {
     pub(crate) stripe: u64,
     pub(crate) lane: u32,
+    /// The file, among those that change.
+    pub(crate) part: u32,
     /// The index of the block in its file.
     pub(crate) block: u64,
 }
@@ -68,7 +70,7 @@ impl Commit<'_> {
         report: &mut SealReport,
         progress: &mut dyn Progress,
     ) -> Result<(), Fault> {
-        self.check_room(set, &manifest)?;
+        let journal = self.place_journal(set, &manifest)?;
         if meta_is_in_the_way(set, manifest.stripes) {
             // The meta area moves behind the stripes that are to be appended. Nothing else changes,
             // not even the time of the last seal.
@@ -90,8 +92,7 @@ impl Commit<'_> {
             })?;
         }
         let outputs = open_outputs(set)?;
-        let done = self.try_run(set, &outputs, &mut manifest, report, progress);
-        let journal = set.names.journal();
+        let done = self.try_run(set, (&outputs, &journal), &mut manifest, report, progress);
         let decided = is_decided(set.world.disk, &journal, manifest.set, manifest.generation);
         if done.is_err() && !decided {
             // Best effort: appended bytes are not part of the set, and harmless.
@@ -122,7 +123,7 @@ impl Commit<'_> {
     fn try_run(
         &self,
         set: &Set<'_>,
-        outputs: &[Output],
+        (outputs, journal): (&[Output], &Path),
         manifest: &mut Manifest,
         report: &mut SealReport,
         progress: &mut dyn Progress,
@@ -158,7 +159,8 @@ impl Commit<'_> {
             report.stripes_touched += manifest.stripes - old_stripes;
         }
         let header = journal_header(manifest);
-        let journal = JournalWriter::create(set.world.disk, set.names.journal(), header, set.owner_of_all())?;
+        let journal =
+            JournalWriter::create(set.world.disk, journal.to_path_buf(), header, set.owner_of_all())?;
         let mut work = Changing { set, grid: &grid, paths: &paths, journal, meta, report };
         for group in groups(&self.slots[..journaled], set.geometry.window_stripes()) {
             if progress.cancelled() {
@@ -199,11 +201,9 @@ impl Commit<'_> {
         Ok((headers, meta))
     }
 
-    /// Refuses a change that lacks free space for new stripes, the journal, or the new meta areas
-    /// beside the live ones.
-    fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), Fault> {
+    /// Returns a place with room for the journal, where new stripes and meta areas have room too.
+    pub(crate) fn place_journal(&self, set: &Set<'_>, manifest: &Manifest) -> Result<PathBuf, Fault> {
         let geometry = &set.geometry;
-        let block = manifest.block_len.bytes();
         let journaled = &self.slots[..self.slots.partition_point(|slot| slot.stripe < set.manifest.stripes)];
         let stripes = journaled.chunk_by(|a, b| a.stripe == b.stripe).count() as u64;
         let grid = grid_of(manifest);
@@ -211,12 +211,42 @@ impl Commit<'_> {
         let is_written =
             |slot: &&Slot| manifest.mode == Mode::Full && grid.owner(slot.lane, slot.stripe).is_some();
         let data = journaled.iter().filter(is_written).count() as u64;
-        let parity = (geometry.cell_count() - geometry.lanes.len()) as u64;
-        let journal = parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block);
-        let appended = appended(set, manifest.stripes - set.manifest.stripes);
-        let metas = metas(set, manifest.encode().len() as u64, manifest.stripes);
-        check_free(set.world.disk, appended.chain(metas).chain([(set.names.dir.clone(), journal)]))
+        let blocks = parities(geometry).saturating_mul(stripes).saturating_add(data);
+        place_journal(set, manifest, blocks.saturating_mul(manifest.block_len.bytes()))
     }
+}
+
+/// Returns the number of parity blocks of a stripe.
+pub(crate) fn parities(geometry: &Geometry) -> u64 {
+    (geometry.cell_count() - geometry.lanes.len()) as u64
+}
+
+/// Returns the path of a journal of so many bytes: in the directory of the set, or if another shard
+/// has a disk with more room, beside that one.
+///
+/// Errors: a lack of free space for new stripes, the journal, or the new meta areas beside the live
+/// ones.
+pub(crate) fn place_journal(set: &Set<'_>, manifest: &Manifest, bytes: u64) -> Result<PathBuf, Fault> {
+    let appended = appended(set, manifest.stripes - set.manifest.stripes);
+    let metas = metas(set, manifest.encode().len() as u64, manifest.stripes);
+    let others: Vec<(PathBuf, u64)> = appended.chain(metas).collect();
+    let fits = |dir: PathBuf| check_free(set.world.disk, others.iter().cloned().chain([(dir, bytes)]));
+    let own = set.names.journal();
+    let Err(full) = fits(set.names.dir.clone()) else { return Ok(own) };
+    let beside = set.shards.iter().flatten().filter_map(|shard| beside_shard(set, &shard.path, &own));
+    let mut roomy = beside.filter(|journal| fits(parent(journal)).is_ok());
+    roomy.next().ok_or(full)
+}
+
+/// Returns the path of a journal beside a shard in another directory, if a command that finds the
+/// shard through its link finds such a journal too.
+fn beside_shard(set: &Set<'_>, shard: &Path, own: &Path) -> Option<PathBuf> {
+    let disk = set.world.disk;
+    let real = resolve(disk, shard).ok()?;
+    let is_named_so = real.file_name().is_some_and(|file| column_of(file, &set.names.name).is_some());
+    let journal = parent(&real).join(own.file_name()?);
+    let is_free = is_named_so && parent(&real) != set.names.dir && disk.meta(&journal).is_err();
+    (is_free && disk.root(&parent(&real), Access::Write).is_ok()).then_some(journal)
 }
 
 /// Returns for each shard its directory, and the bytes of a new meta area: two copies of the

@@ -11,8 +11,9 @@
 //! before the first is applied, and a journal writes no more bytes to a shard than the length of
 //! the shard.
 
-use crate::disk::{Disk, DiskFile, set_back};
+use crate::disk::{Access, Disk, DiskFile, set_back};
 use crate::options::{Progress, Silent};
+use crate::set::Set;
 use crate::set::bounds::{Bounds, Codes, read_stored};
 use crate::set::names::{Names, column_of, journal_name, parent, temp};
 use crate::set::shard::{has_meta, open_shard, open_shard_to_write, read_front};
@@ -747,6 +748,19 @@ pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), F
                 disk.remove(&path).map_err(|e| Fault::io("removing", &path, e))?;
             }
         }
+    }
+    Ok(())
+}
+
+/// As [`remove_temporaries`], for a set that is open to be written: its journal can be beside any of
+/// its shards.
+pub(crate) fn remove_leftovers(set: &Set<'_>) -> Result<(), Fault> {
+    let disk = set.world.disk;
+    remove_temporaries(disk, &set.names)?;
+    let journal = temp(&set.names.journal());
+    for dir in set.shard_dirs().iter().filter(|dir| disk.root(dir, Access::Write).is_ok()) {
+        // Best effort: it is meaningless, and usually not there.
+        let _ = journal.file_name().map(|file| disk.remove(&dir.join(file)));
     }
     Ok(())
 }

@@ -2,12 +2,11 @@
 //!
 //! Such disks look damaged: `heal` would copy each to the other, and `seal` would forget both.
 
+use crate::Fault;
 use crate::disk::MetaKind;
-use crate::set::names::path_of;
 use crate::set::times::is_same_time;
 use crate::set::window::join;
-use crate::set::{Places, Set, disk_name};
-use crate::{Fault, fault::sentences::words};
+use crate::set::{Places, Set};
 use pantile_format::{Entry, EntryKind, Mode};
 use std::path::{Path, PathBuf};
 
@@ -35,13 +34,7 @@ impl Set<'_> {
             return Ok(());
         }
         let is_named = |index: &usize| now[*index] != *index || self.places != Places::Recorded;
-        let option = |index: usize| {
-            let name = path_of(&disk_name(&self.manifest.sources[index])).as_os_str().to_os_string();
-            let mut option = name;
-            option.push("=");
-            option.push(&places[now[index]]);
-            format!(" --disk {}", words([&PathBuf::from(option)]))
-        };
+        let option = |index: usize| self.disk_option(index, &places[now[index]]);
         let options: String = (0..now.len()).filter(is_named).map(option).collect();
         let [name, other] = [first, now[first]].map(|index| self.disk_names()[index].clone());
         let what = format!(

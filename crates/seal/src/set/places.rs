@@ -7,6 +7,7 @@
 use super::{Set, open_root};
 use crate::Fault;
 use crate::disk::{Access, Disk, spelt_one_way};
+use crate::fault::sentences::words;
 use crate::links::kernel_path;
 use crate::options::DiskAt;
 use crate::records::{Record, note, record_of};
@@ -184,6 +185,29 @@ impl Set<'_> {
         let manifest = crate::pin::told(&self.manifest);
         // Best effort: a later command warns that the state differs from the recorded one.
         let _ = note(disk, records, (&set.to_string(), &manifest), &record.disks);
+    }
+
+    /// Returns the command that seals the set again, with these options.
+    pub(crate) fn seal_command(&self, disks: &str) -> String {
+        let name = PathBuf::from(shown(&self.manifest.name));
+        format!("pantile seal{disks} --out {} --name {}", words([&self.names.dir]), words([&name]))
+    }
+
+    /// Returns the option that names the place of a disk.
+    pub(crate) fn disk_option(&self, index: usize, place: &Path) -> String {
+        let mut option = path_of(&disk_name(&self.manifest.sources[index])).as_os_str().to_os_string();
+        option.push("=");
+        option.push(place);
+        format!(" --disk {}", words([&PathBuf::from(option)]))
+    }
+
+    /// Refuses to seal the places that only the set itself names.
+    pub(crate) fn unrecorded(&self) -> Fault {
+        let places = self.manifest.sources.iter().map(|source| path_of(&source.path)).enumerate();
+        let options: String = places.map(|(index, place)| self.disk_option(index, place)).collect();
+        let what = "nothing to seal was named, and you have no record of sealing this set on this machine";
+        let hint = "say where each disk is now; with the places of the last seal that is";
+        Fault::request(what).hint(format!("{hint} '{}'", self.seal_command(&options)))
     }
 
     /// Returns the disks with their present places.

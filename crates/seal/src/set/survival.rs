@@ -73,10 +73,10 @@ impl Damaged {
         for (run, lost) in scanned.into_iter().flat_map(|damage| damage.cells.iter()) {
             cells.insert(run.clone(), lost.clone());
         }
-        let emptied = set.emptied();
+        let gone = set.gone();
         let unsealed = set.manifest.entries.iter().zip(&set.originals).filter(|(entry, original)| {
             let is_unsealed = original.as_ref().is_some_and(|found| is_unsealed(found.status));
-            beside && is_unsealed && !emptied[entry.source as usize]
+            beside && is_unsealed && !gone[entry.source as usize]
         });
         Damaged {
             cells: cells.into_iter().collect(),

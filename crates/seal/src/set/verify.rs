@@ -642,6 +642,7 @@ fn report(set: &Set<'_>, damage: &Damage, part: Scope<'_>) -> VerifyReport {
         sources_missing,
         sources_known: set.places.are_known(),
         sources_emptied: if beside { sources_emptied(set) } else { Vec::new() },
+        sources_replaced: if beside { sources_replaced(set) } else { Vec::new() },
         folders_unmounted: folders_unmounted(set),
         sources: set.sources.iter().map(crate::set::names::shown_path).collect(),
         disk_names: set.disk_names(),
@@ -699,6 +700,17 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
 fn sources_emptied(set: &Set<'_>) -> Vec<String> {
     let emptied = set.sources.iter().zip(set.emptied()).filter(|(_, is_emptied)| *is_emptied);
     emptied.map(|(source, _)| crate::set::names::shown_path(source)).collect()
+}
+
+/// Returns the emptied sources that are mount points, where a disk is mounted.
+fn sources_replaced(set: &Set<'_>) -> Vec<String> {
+    let is_new = |source: &&PathBuf| {
+        let place = crate::disk::spelt_one_way(source);
+        set.world.disk.mount_point(&place) == place && set.unmounted(&place).is_none()
+    };
+    let sources = set.sources.iter().zip(set.gone());
+    let gone = sources.filter(|(_, is_gone)| *is_gone).map(|(source, _)| source);
+    gone.filter(is_new).map(crate::set::names::shown_path).collect()
 }
 
 /// Returns the folders of lost shards whose disk is most likely not mounted.

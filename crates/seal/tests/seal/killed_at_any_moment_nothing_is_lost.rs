@@ -265,6 +265,100 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
     assert!(seen.iter().all(|&n| n > 3), "{seen:?}");
 }
 
+/// Makes disks `d0` to `d2` and their parities, then removes, changes and adds files.
+fn changed_disks(code: &str, mode: Mode) -> (Place, Picture, Picture) {
+    let place = Place::new();
+    let file = |name: &str| place.tree().join(name);
+    for disk in 0..3 {
+        fs::create_dir_all(file(&format!("d{disk}"))).unwrap();
+        for i in 0..6 {
+            write(&file(&format!("d{disk}/f{i}")), &Seed(disk * 10 + i).bytes(20_000 + 1000 * i as usize));
+        }
+    }
+    seal(&SealOptions { mode: Some(mode), ..disks_of(&place, Some(code)) }, &mut Silent).unwrap();
+    fs::remove_file(file("d0/f5")).unwrap();
+    seal(&disks_of(&place, None), &mut Silent).unwrap();
+    let old = contents(picture(&place.tree()));
+    for gone in ["d0/f0", "d0/f2", "d1/f1", "d1/f4"] {
+        fs::remove_file(file(gone)).unwrap();
+    }
+    fs::hard_link(file("d1/f5"), file("d1/link")).unwrap();
+    write(&file("d2/f3"), &Seed(99).bytes(23_400));
+    fs::create_dir(file("d0/new")).unwrap();
+    for i in 0..2 {
+        write(&file(&format!("d0/new/f{i}")), &Seed(90 + i).bytes(11_000));
+    }
+    let new = contents(picture(&place.tree()));
+    (place, old, new)
+}
+
+fn disks_of(place: &Place, code: Option<&str>) -> SealOptions {
+    let disks = (0..3).map(|disk| place.tree().join(format!("d{disk}"))).collect();
+    let mut options = SealOptions::new(disks, place.out());
+    (options.code, options.name) = (code.map(code_of), Some("tree".into()));
+    (options.moved, options.block_len) = (true, code.map(|_| 4096));
+    options
+}
+
+#[test]
+fn a_seal_in_several_commits_that_is_killed_has_each_file_as_before_or_as_now() {
+    for (code, mode) in [("rs:3+2", Mode::Full), ("raid6:3", Mode::Beside)] {
+        let (start, old, new) = changed_disks(code, mode);
+        let sealed_with = |free: Option<u64>| {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let disk = FaultDisk::new(place.dir.path(), Faults { free, ..Faults::default() });
+            world(&disk).seal(&disks_of(&place, None), &mut Silent)
+        };
+        let whole = sealed_with(None).unwrap();
+        let least = (0..).step_by(16_384).find(|free| sealed_with(Some(*free)).is_ok());
+        let portions = sealed_with(least).unwrap();
+        assert!(portions.generation > whole.generation + 1, "{code}: {}", portions.generation);
+        assert_eq!(
+            (portions.added, portions.removed, portions.files),
+            (whole.added, whole.removed, whole.files)
+        );
+        let act = |world: &World<'_>, place: &Place| drop(world.seal(&disks_of(place, None), &mut Silent));
+        let faults = Faults { free: least, ..Faults::default() };
+        let mut between = 0;
+        let (_, failures) = crash_everywhere(&start, faults, 1, act, |place, after| {
+            if after % 4 != 0 {
+                return true;
+            }
+            if mode == Mode::Full {
+                let found = restored(place).unwrap_or_else(|| panic!("{code} after {after}"));
+                let paths: std::collections::BTreeSet<&PathBuf> = old.keys().chain(new.keys()).collect();
+                for path in paths {
+                    let is = found.get(path);
+                    assert!(is == old.get(path) || is == new.get(path), "{code} after {after}: {path:?}");
+                }
+                between += u64::from(found != old && found != new);
+            } else {
+                // The disks that are left and the parities recover what was not changed.
+                finish(place.set(), place);
+                let lost = place.tree().join("d2/f5");
+                let bytes = fs::read(&lost).unwrap();
+                fs::remove_file(&lost).unwrap();
+                let disks = disks_of(place, None).sources;
+                let set = SetPaths { disks: at(&disks), ..SetPaths::dir(place.out()) };
+                let select = Select { paths: vec!["d2/f5".into()], ..Select::default() };
+                heal(&HealOptions { set, select, ..Default::default() }, &mut Silent)
+                    .unwrap_or_else(|error| panic!("{code} after {after}: {error}"));
+                assert!(fs::read(&lost).unwrap() == bytes, "{code} after {after}");
+                between += 1;
+            }
+            let report = seal(&disks_of(place, None), &mut Silent).unwrap();
+            let disks = disks_of(place, None).sources;
+            let set = SetPaths { disks: at(&disks), ..SetPaths::dir(place.out()) };
+            let verified = verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap();
+            let strays = fs::read_dir(place.out()).unwrap().count();
+            verified.clean && report.files == whole.files && strays == report.shards.len()
+        });
+        assert_eq!(failures, 0, "{code}");
+        assert!(between > 10, "{code}: {between}");
+    }
+}
+
 /// Opening the set while more shards are missing than the code tolerates must not lose them for
 /// good.
 #[test]

@@ -12,7 +12,8 @@ use std::fmt::Write;
 ///
 /// Answers: what is in these shards? Is that file in there, and as of when? Only headers and one
 /// manifest are read; 'pantile verify' reads everything. If a change was interrupted after its
-/// commit, it is named; with --files it is completed first, without --files nothing is written.
+/// commit, it is named; with --files it is completed first, without --files nothing is written. The
+/// status is 1 if a disk or a shard is lost or damaged, and 2 if too many are.
 #[derive(Args)]
 #[command(after_long_help = "\
 With --files: permissions, bytes, time of the last change (UTC) and path, directories before what they hold. The paths are those that \
@@ -45,12 +46,29 @@ impl Info {
         if self.include.is_given() {
             return Err(Failure::Input("--include chooses among files; add --files".into()));
         }
+        let hint = self.set.hint();
         let info = open_set(&self.set.into_paths()?).map_err(|error| sets::failure(&error))?;
+        // Disks whose places are known from the set alone can be elsewhere on this machine.
+        let is_gone = info.survival.gone > 0 && (info.sources_known || info.mode == "full");
+        let is_lost = is_gone || !info.shards.iter().all(sets::is_good);
+        let is_too_much = is_gone && info.survival.disks.is_empty() && info.survival.files > 0;
         match self.json {
             true => print_json(&Versioned::new(&info))?,
-            false => print(&text(&info, terminal))?,
+            false => {
+                let what = "Verdict: a part of the set is lost or damaged: bring it back, or run";
+                let verdict = (is_lost && !is_too_much).then(|| format!("\n{what} '{}'.\n", hint.heal()));
+                print(&(text(&info, terminal) + &verdict.unwrap_or_default()))?;
+            }
         }
-        Ok(if info.survival.is_unborne { Verdict::Bad } else { Verdict::Good })
+        match is_too_much {
+            true => Err(Failure::Losses(format!(
+                "more is lost than {} tolerates; '{}' says what would suffice",
+                sets::name(&info.code),
+                hint.verify()
+            ))),
+            false if is_lost || info.survival.is_unborne => Ok(Verdict::Bad),
+            false => Ok(Verdict::Good),
+        }
     }
 }
 

@@ -279,3 +279,161 @@ fn a_parity_disk_that_gets_another_place_is_found_from_both() {
     shelf.good(&["heal", "q"]);
     shelf.good(&["verify", "r"]);
 }
+
+/// The parity disks have room for a journal of one file, and four are deleted and one is added.
+#[test]
+fn files_are_deleted_and_added_beside_parity_disks_that_are_nearly_full() {
+    let shelf = Place::empty();
+    for disk in 1..=3u64 {
+        fs::create_dir(shelf.path(&format!("d{disk}"))).expect("made");
+        for file in 1..=5u64 {
+            let path = shelf.path(&format!("d{disk}/f{file}"));
+            fs::write(path, noise(600_000, disk * 10 + file)).expect("written");
+        }
+    }
+    fs::write(shelf.path("new"), noise(500_000, 99)).expect("written");
+    let script = "mkdir p q; for disk in p q; do mount -t tmpfs -o size=6m none $disk; done
+        PANTILE seal d1 d2 d3 --name s --code raid6 --beside --out p --out q --block 4K; echo first: $?
+        for disk in p q; do head -c 1300000 /dev/zero > $disk/other; done
+        rm d1/f1 d1/f3 d1/f5 d2/f4; mv new d1/f6
+        PANTILE seal --out p --removed-max 100%; echo again: $?; rm -r d3; mkdir d3
+        PANTILE heal p --yes; echo healed: $?; PANTILE verify p; echo verified: $?; ls -A p q";
+    let Some(output) = with_mounts(&shelf, script) else { return };
+    let text = said(&output);
+    for end in ["first: 0", "again: 0", "healed: 0", "verified: 0"] {
+        assert!(text.contains(end), "{end}: {text}");
+    }
+    assert!(text.contains("1 path added, 0 changed, 4 removed"), "{text}");
+    assert!(!text.contains("journal"), "{text}");
+    assert_eq!(fs::read(shelf.path("d3/f2")).expect("healed"), noise(600_000, 32));
+}
+
+/// The first parity disk has no room for a journal, and the second has.
+#[test]
+fn a_commit_is_prepared_on_the_parity_disk_that_has_room() {
+    let shelf = sealed_shelf();
+    for disk in ["p", "q"] {
+        fs::rename(shelf.path(disk), shelf.path(&format!("{disk}-copy"))).expect("renamed");
+        fs::create_dir(shelf.path(disk)).expect("made");
+    }
+    let script = "mount -t tmpfs -o size=1200k none p; mount -t tmpfs -o size=8m none q
+        cp -a p-copy/. p; cp -a q-copy/. q; head -c 900000 /dev/zero > p/other; df p
+        cat d1/f2 d1/f3 d1/f4 > d1/f5; head -c 40000 d2/f1 >> d1/f5; touch q/s.journal.tmp
+        PANTILE seal --out p --accept-changes; echo sealed: $?; PANTILE verify q; echo verified: $?; ls -A p q";
+    let Some(output) = with_mounts(&shelf, script) else { return };
+    let text = said(&output);
+    assert!(text.contains("sealed: 0") && text.contains("verified: 0"), "{text}");
+    assert!(!text.contains("journal"), "{text}");
+}
+
+#[test]
+fn the_status_of_info_is_that_of_a_set_with_a_loss() {
+    let shelf = sealed_shelf();
+    assert_eq!(shelf.run(&["info", "p"]).status, 0);
+    fs::remove_file(shelf.path("q/s.04.shard")).expect("removed");
+    let run = shelf.run(&["info", "p"]);
+    assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("Verdict: "), "{}", run.stdout);
+    assert_eq!(shelf.run(&["info", "p", "--json"]).status, 1);
+    assert_eq!(shelf.follow(&run.stdout), 1, "{}", run.stdout);
+    assert_eq!(shelf.run(&["info", "p"]).status, 0);
+    for disk in ["d1", "d2", "q"] {
+        fs::rename(shelf.path(disk), shelf.path(&format!("{disk}-away"))).expect("renamed");
+    }
+    let run = shelf.run(&["info", "p"]);
+    assert_eq!((run.status, shelf.run(&["verify", "p"]).status), (2, 2), "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn a_disk_of_which_the_top_folder_was_renamed_is_not_gone() {
+    let shelf = sealed_shelf();
+    fs::create_dir(shelf.path("d1/top")).expect("made");
+    for file in 1..=5 {
+        let [from, to] = ["d1", "d1/top"].map(|dir| shelf.path(&format!("{dir}/f{file}")));
+        fs::rename(from, to).expect("renamed");
+    }
+    shelf.good(&["seal", "--out", "p"]);
+    fs::rename(shelf.path("d1/top"), shelf.path("d1/other")).expect("renamed");
+    let run = shelf.run(&["info", "p"]);
+    assert!(run.status == 0 && !run.stdout.contains("gone"), "{}", run.stdout);
+    let run = shelf.run(&["verify", "p"]);
+    assert!(run.status == 1 && !run.stdout.contains("gone"), "{}", run.stdout);
+    assert!(!run.stdout.contains("mounted"), "{}", run.stdout);
+}
+
+#[test]
+fn an_empty_disk_at_a_mount_point_is_called_empty() {
+    let shelf = sealed_shelf();
+    let script = "mount -t tmpfs none d1; PANTILE verify p; echo verified: $?
+        PANTILE heal p --dry-run | tail -3; PANTILE heal p; echo healed: $?; PANTILE verify p; echo whole: $?";
+    let Some(output) = with_mounts(&shelf, script) else { return };
+    let text = said(&output);
+    for end in ["verified: 1", "healed: 0", "whole: 0"] {
+        assert!(text.contains(end), "{end}: {text}");
+    }
+    assert!(!text.contains("or a new one, is mounted there") && !text.contains("is /"), "{text}");
+    assert_eq!(text.matches("d1, where an empty disk is mounted").count(), 1, "{text}");
+}
+
+#[test]
+fn a_command_that_is_proposed_for_a_set_names_each_disk_once() {
+    let shelf = sealed_shelf();
+    fs::create_dir(shelf.path("d4")).expect("made");
+    fs::write(shelf.path("d4/f1"), noise(20_000, 41)).expect("written");
+    let run = shelf.run(&["seal", "d1", "d2", "d3", "d4", "--out", "p"]);
+    assert_fault(&run, 2, &["there is no set named 'd1'"], "seal");
+    assert_eq!(run.stderr.matches("d2").count(), 2, "{}", run.stderr);
+    assert_eq!(shelf.follow(&run.stderr), 1, "{}", run.stderr);
+    assert!(shelf.good(&["info", "p"]).contains("raid6:4"));
+}
+
+#[test]
+fn a_machine_without_a_record_is_told_the_names_of_the_disks() {
+    let shelf = sealed_shelf();
+    fs::write(shelf.path("d1/f9"), noise(20_000, 19)).expect("written");
+    let elsewhere = |command: &str| {
+        let script = format!("export XDG_STATE_HOME=$PWD/none; {command}");
+        let run = shelf.shell(
+            "sh",
+            &["-c", &script.replace("pantile ", &format!("{} ", env!("CARGO_BIN_EXE_pantile")))],
+        );
+        (run.status.code(), said(&run))
+    };
+    let (status, text) = elsewhere("pantile seal --out p");
+    assert!(status == Some(2) && text.contains("no record") && text.contains("--disk d3="), "{text}");
+    let proposed = text.split('\'').find(|part| part.starts_with("pantile seal")).expect("a command");
+    assert_eq!(elsewhere(proposed).0, Some(0), "{text}");
+    let (status, text) = elsewhere("pantile seal --out p");
+    assert_eq!(status, Some(0), "{text}");
+}
+
+#[test]
+fn a_disk_that_is_given_a_second_name_is_refused_with_its_own() {
+    let shelf = sealed_shelf();
+    for more in [&[][..], &["--name", "s"]] {
+        let run = shelf.run(&[&["seal", "--disk", "films=d1", "--out", "p"], more].concat());
+        assert_fault(&run, 2, &["is called d1", "--disk d1="], "seal");
+    }
+}
+
+#[test]
+fn files_that_were_moved_to_another_disk_do_not_count_as_removed() {
+    let shelf = sealed_shelf();
+    for file in 6..=40u64 {
+        fs::write(shelf.path(&format!("d1/f{file}")), noise(5000 + file as usize, file)).expect("written");
+    }
+    shelf.good(&["seal", "--out", "p"]);
+    for file in 6..=40u64 {
+        let to = if file % 2 == 0 { "d2" } else { "d3" };
+        fs::rename(shelf.path(&format!("d1/f{file}")), shelf.path(&format!("{to}/g{file}"))).expect("moved");
+    }
+    let sealed = shelf.good(&["seal", "--out", "p"]);
+    assert!(sealed.contains("35 paths added"), "{sealed}");
+    shelf.good(&["verify", "p"]);
+    // Of as many files that are gone without a trace most are not.
+    for file in 6..=40u64 {
+        let from = if file % 2 == 0 { "d2" } else { "d3" };
+        fs::remove_file(shelf.path(&format!("{from}/g{file}"))).expect("removed");
+    }
+    assert_fault(&shelf.run(&["seal", "--out", "p"]), 2, &["are gone", "--removed-max 100%"], "seal");
+}

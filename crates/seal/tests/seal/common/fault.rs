@@ -36,6 +36,8 @@ pub struct Faults {
     pub bad_sectors: &'static [(&'static str, u64)],
     /// The number of the opening of a file for writing that fails, once.
     pub fails_to_open: Option<u64>,
+    /// The free bytes that the layer reports.
+    pub free: Option<u64>,
     /// A planted bug: syncs of files with this ending are skipped, but report success.
     pub skip_sync_of: Option<&'static str>,
     /// The umask that the layer reports.
@@ -518,7 +520,7 @@ impl Disk for FaultDisk {
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.inner.free_bytes(path)
+        self.faults.free.map_or_else(|| self.inner.free_bytes(path), Ok)
     }
 }
 
