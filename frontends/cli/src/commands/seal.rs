@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 #[command(mut_arg("out", |out| out.required_unless_present("all").required(false)))]
 #[command(after_long_help = "\
 Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set has either the \
-whole old or the whole new state; Ctrl-C, a full disk or a file that cannot be read leave the old one. Sealing again \
+whole old or the whole new state; Ctrl-C, a full disk or a file that cannot be read leave the old one. Where parity \
+has no room for one step, several are taken, and this is true of each file. Sealing again \
 needs free space for the changes: the new blocks and the parity of their stripes. A renamed file is not sealed again.
 
 Examples:
